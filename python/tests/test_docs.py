@@ -11,7 +11,7 @@ import pytest
 
 # Where the tests lie apart from the repository, its place is told.
 ROOT = Path(os.environ.get("SERVECAST_REPOSITORY", Path(__file__).parents[2]))
-PAGES = ["README.md", "docs/python.md", "python/README.md"]
+PAGES = ["docs/python.md", "docs/howto-router.md", "python/README.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

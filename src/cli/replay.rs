@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use crate::resolved::Scenario;
 use crate::scenario::FaultConfig;
+use crate::units::{SimDuration, SimTime};
 
 /// In the folder of results: what was asked.
 pub(super) const TRACE: &str = "trace.jsonl";
@@ -23,6 +24,8 @@ pub(super) fn again(
     told: &[FaultConfig],
 ) -> anyhow::Result<String> {
     let mut table: toml::Table = text.parse()?;
+    // It was measured under another load.
+    table.remove("measured");
     let mut workload = toml::toml! {
         arrivals = { type = "trace" }
         lengths = { type = "trace" }
@@ -91,15 +94,17 @@ fn moved(fault: &FaultConfig, later_s: f64) -> Option<FaultConfig> {
         }
         FaultConfig::Random(_) => return Some(fault),
     };
-    let missed_s = (later_s - *at_s).max(0.0);
-    *at_s = (*at_s - later_s).max(0.0);
+    // In whole nanoseconds: what ends where another one begins still does.
+    let (at, later) = (SimTime::from_secs_f64(*at_s), SimTime::from_secs_f64(later_s));
+    let missed_s = later.saturating_since(at).as_secs_f64();
+    *at_s = at.saturating_since(later).as_secs_f64();
     if missed_s > 0.0 {
         let lasts_s = lasts_s?;
-        *lasts_s -= missed_s;
-        // What is shorter than a nanosecond is over.
-        if *lasts_s < 1e-9 {
+        let left = (at + SimDuration::from_secs_f64(*lasts_s)).saturating_since(later);
+        if left == SimDuration::ZERO {
             return None;
         }
+        *lasts_s = left.as_secs_f64();
     }
     if let FaultConfig::Crash { down_s, detection_s, .. } = &mut fault {
         *detection_s = (*detection_s - missed_s).clamp(0.0, *down_s);
@@ -137,5 +142,31 @@ mod tests {
         let lost = |at_s| FaultConfig::LostCache { replica: 0, at_s };
         assert_eq!(moved(&lost(7.0), 2.5), Some(lost(4.5)));
         assert_eq!(moved(&lost(7.0), 7.5), None, "there was nothing to lose yet");
+    }
+
+    #[test]
+    fn a_fault_that_follows_another_still_does() {
+        let seed = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|it| it.parse().ok());
+        let seed: u64 = seed.unwrap_or(11);
+        let mut draw = crate::rng::Seed(seed).stream("replay", 0);
+        let scenario = |faults: &[FaultConfig]| {
+            let mut table: toml::Table = "workload.num_requests = 1".parse().expect("it is TOML");
+            let faults = faults.iter().map(|it| toml::Value::try_from(it).expect("it is TOML"));
+            table.insert("faults".to_owned(), faults.collect::<Vec<_>>().into());
+            let text = toml::to_string(&table).expect("it is TOML");
+            crate::load::from_text(&text).expect("a scenario").resolve()
+        };
+        for _ in 0..200 {
+            let crash =
+                |at_s, down_s| FaultConfig::Crash { replica: 0, at_s, down_s, detection_s: 0.0 };
+            let (at_s, down_s) = (rand::RngExt::random_range(&mut draw, 5.0..20.0), 5.2);
+            let later_s = rand::RngExt::random_range(&mut draw, 0.0..12.0);
+            let pair = [crash(at_s, down_s), crash(at_s + down_s, 3.0)];
+            if scenario(&pair).is_err() {
+                continue;
+            }
+            let left: Vec<FaultConfig> = pair.iter().filter_map(|it| moved(it, later_s)).collect();
+            assert!(scenario(&left).is_ok(), "seed {seed}: {pair:?} less {later_s} s is {left:?}");
+        }
     }
 }

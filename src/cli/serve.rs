@@ -48,7 +48,7 @@ pub(super) struct ServeArguments {
     /// Port to listen at; 0 for any that is free
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// Give every replica a port of its own, from `--port` on, for routers of your own in front of them
+    /// Give every replica a port of its own, from `--port` on, so that your own router can stand in front
     #[arg(long)]
     port_per_replica: bool,
     /// Simulated seconds per second
@@ -67,15 +67,15 @@ pub(super) struct ServeArguments {
     /// Bytes of text that are a token, where there is no tokenizer
     #[arg(long, value_name = "BYTES", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=4))]
     bytes_per_token: u8,
-    /// Serve only clients that send `Authorization: Bearer KEY`; `/health` and `/metrics` stay open.
-    /// `SERVECAST_API_KEY` if absent
+    /// Serve only clients that send `Authorization: Bearer KEY`; `/health` and `/metrics` stay open, and in vLLM's
+    /// dialect what vLLM leaves open. `SERVECAST_API_KEY` if absent
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
-    /// Publish KV-cache events as vLLM and SGLang do with this flag, each replica at a port of its own: the
-    /// first at that of `endpoint`, the others behind it
+    /// Publish KV-cache events as vLLM and SGLang do with this flag: the first replica at the port of `endpoint`,
+    /// the others at the ports after it
     #[arg(long, value_name = "JSON")]
     kv_events_config: Option<String>,
-    /// Seconds that answers may take to end after Ctrl-C, or until a second one
+    /// Seconds to let running answers finish after Ctrl-C; a second Ctrl-C ends them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
     grace: f64,
     /// Largest body of a request, in bytes
@@ -105,11 +105,11 @@ pub(super) struct ServeArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum Answers {
-    /// As long as their limit (`max_tokens`); those without one as in the workload of the scenario, unless they
-    /// ignore the end (`ignore_eos`)
+    /// As long as `max_tokens`. Without it, a chat is as long as an answer of the workload, a completion 16 tokens and
+    /// `/generate` 128; with `ignore_eos`, an answer fills the context
     #[default]
     Asked,
-    /// As in the workload of the scenario, up to their limit, unless they ignore the end (`ignore_eos`)
+    /// As long as an answer of the workload, at most `max_tokens`; with `ignore_eos`, as long as that
     Workload,
 }
 
@@ -191,10 +191,10 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     if let Some(dir) = dir.as_mut().filter(|_| traced.is_err()) {
         dir.release(TRACE);
-    } else if let Some(dir) = &mut dir {
+    } else if let (Some(dir), Some(told)) = (&mut dir, &served.told) {
         let first = served.recorder.seen().iter().map(|record| record.arrival).min();
         let began_s = first.map_or(0.0, SimTime::as_secs_f64);
-        let again = again(&loaded.text(), &case.scenario, began_s, &served.told);
+        let again = again(&loaded.text(), &case.scenario, began_s, told);
         let again = again.map_err(Failure::Run)?;
         dir.write(AGAIN, again.as_bytes()).map_err(|error| Failure::Run(error.into()))?;
     }

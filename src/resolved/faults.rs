@@ -6,6 +6,7 @@ use crate::scenario::{
     AcceptanceConfig, ClientConfig, FaultConfig, HandoverProtocol, OverRate, RandomFault,
     RandomFaultConfig, ReplicaRole, ScenarioFile,
 };
+use crate::units::{SimDuration, SimTime};
 
 /// Random faults that are drawn before a run.
 const MOST_EXPECTED: f64 = 1e6;
@@ -128,8 +129,14 @@ impl Place<'_> {
         self.replica("replica", replica, rules);
         self.kind(&self.path, kind, Some(&[replica]), rules);
         rules.time(&path("at_s"), at_s_of(from, lasts), 1.0);
-        if let Some(lasts) = lasts {
-            windows.add(&self.path, kind.name(), replica, (from, from + lasts));
+        // Another rule tells of times that no clock has.
+        if let Some(lasts) = lasts.filter(|lasts| {
+            *lasts >= 0.0 && (0.0..=super::rules::LONGEST_S).contains(&(from + lasts))
+        }) && from >= 0.0
+        {
+            let from = SimTime::from_secs_f64(from);
+            let until = from + SimDuration::from_secs_f64(lasts);
+            windows.add(&self.path, kind.name(), replica, (from, until));
         }
     }
 
@@ -167,7 +174,7 @@ impl Place<'_> {
         }
         let all = || (0..self.replicas).collect();
         for replica in random.replicas.clone().unwrap_or_else(all) {
-            windows.add(&self.path, random.fault.name(), replica, (0.0, f64::INFINITY));
+            windows.add(&self.path, random.fault.name(), replica, (SimTime::ZERO, SimTime::MAX));
         }
     }
 
@@ -242,19 +249,25 @@ struct Window {
     path: String,
     kind: &'static str,
     replica: u32,
-    from: f64,
-    until: f64,
+    from: SimTime,
+    until: SimTime,
 }
 
 impl Windows {
-    fn add(&mut self, path: &str, kind: &'static str, replica: u32, (from, until): (f64, f64)) {
+    fn add(
+        &mut self,
+        path: &str,
+        kind: &'static str,
+        replica: u32,
+        (from, until): (SimTime, SimTime),
+    ) {
         self.0.push(Window { path: path.to_owned(), kind, replica, from, until });
     }
 
     /// Of one kind, a replica has one fault at a time.
     fn check(&mut self, rules: &mut Rules) {
         let order = |a: &Window, b: &Window| {
-            (a.kind, a.replica).cmp(&(b.kind, b.replica)).then(a.from.total_cmp(&b.from))
+            (a.kind, a.replica).cmp(&(b.kind, b.replica)).then(a.from.cmp(&b.from))
         };
         self.0.sort_by(order);
         for pair in self.0.windows(2) {

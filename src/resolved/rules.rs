@@ -4,7 +4,7 @@ use crate::problem::Problem;
 use crate::units::SimDuration;
 
 /// Thirty years.
-const LONGEST_S: f64 = 1e9;
+pub(super) const LONGEST_S: f64 = 1e9;
 /// What a step or a request may take apart from others.
 const BRIEF_S: f64 = 1e3;
 

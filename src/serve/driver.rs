@@ -11,7 +11,7 @@ mod faults;
 mod looks;
 mod pairs;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -55,8 +55,8 @@ pub(super) struct Ended {
     pub(super) counts: Counts,
     pub(super) recorder: Recorder,
     pub(super) caution: Caution,
-    /// Faults that it was told of, at the instants at which they happened or will.
-    pub(super) told: Vec<FaultConfig>,
+    /// Faults that it was told of, at the instants at which they happened or will; nothing if there were too many.
+    pub(super) told: Option<Vec<FaultConfig>>,
     /// Whether the trace could be written.
     pub(super) traced: Result<(), TraceError>,
 }
@@ -81,7 +81,10 @@ pub(super) struct Driver {
     pending: VecDeque<(SimTime, Box<Submission>)>,
     windows: Windows,
     trace: Option<TraceLog>,
-    told: Vec<FaultConfig>,
+    /// Kept where there is a trace.
+    told: Option<Vec<FaultConfig>>,
+    /// Replicas whose caches were emptied, and nothing has come to them since.
+    emptied: BTreeSet<u32>,
     /// Where caches are told of.
     kv_events: Option<Telling>,
     commands: mpsc::Receiver<Command>,
@@ -121,8 +124,9 @@ impl Driver {
             waiting: Waiting::default(),
             pending: VecDeque::new(),
             windows,
+            told: trace.is_some().then(Vec::new),
+            emptied: BTreeSet::new(),
             trace,
-            told: Vec::new(),
             kv_events,
             commands,
             hear,
@@ -246,6 +250,7 @@ impl Driver {
             self.waiting.hold(id, self.live.now());
         }
         for ended in self.relay.ended() {
+            self.emptied.clear();
             let stream = Segment::answer_stream(ended.id);
             if ended.is_answered {
                 self.prefixes.answered(&ended.prompt, ended.id.0, stream, ended.tokens);
@@ -348,6 +353,7 @@ impl Driver {
 
     /// A request is sent to the cluster; who prefills it only has an answer too.
     fn send(&mut self, at: SimTime, submission: Submission, prefill: Option<Owed>) {
+        self.emptied.clear();
         let drawn = self.lengths.draw(submission.wanted());
         let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
             submission;

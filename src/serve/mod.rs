@@ -169,8 +169,9 @@ pub struct Serviced {
     pub recorder: Recorder,
     /// What figures hang on.
     pub caution: Caution,
-    /// Faults that it was told of over HTTP, in simulated time.
-    pub told: Vec<FaultConfig>,
+    /// Faults that it was told of over HTTP, in simulated time; nothing if there were too many to be replayed, or there is
+    /// no trace.
+    pub told: Option<Vec<FaultConfig>>,
     /// How long after their simulated instants tokens were written.
     pub late: Late,
     /// Whether the trace was written, where there is to be one.

@@ -16,6 +16,9 @@ use rustc_hash::FxHashMap;
 use super::words::Words;
 use crate::request::Segment;
 
+/// Runs at most, of which each takes about 150 bytes besides its tokens: short prompts are mostly that.
+const MOST_RUNS: usize = 4 << 20;
+
 /// The place of a run in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Run(u32);
@@ -263,7 +266,11 @@ impl Prefixes {
 
     /// What was gone through longest ago leaves. Runs of answers count as one token.
     fn evict(&mut self) {
-        while self.kept + self.nodes.len() - self.vacant.len() > self.limit {
+        let is_full = |tree: &Self| {
+            let runs = tree.nodes.len() - tree.vacant.len();
+            tree.kept + runs > tree.limit || runs > MOST_RUNS
+        };
+        while is_full(self) {
             let Some(&(used, run)) = self.leaves.first() else { return };
             if used == self.clock {
                 // Only the prompt of the moment is left.

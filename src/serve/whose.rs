@@ -1,6 +1,6 @@
 //! Whose a request is: its class and its conversation. Bodies of real servers say neither, so headers do.
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::error::ApiError;
 use crate::ids::{ClassId, ModelId, SessionId};
@@ -8,6 +8,8 @@ use crate::resolved::Scenario;
 use crate::rng::mix;
 use crate::scenario;
 
+/// What the headers that are read here begin with.
+const OURS: &str = "x-servecast-";
 /// The header with the name of the class.
 const CLASS: &str = "x-servecast-class";
 /// The header with a name of the conversation.
@@ -23,16 +25,35 @@ pub(super) struct Whose {
 
 impl Whose {
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let class = headers.get(CLASS).map(|name| {
-            let name = name.to_str().map(str::to_owned);
-            name.map_err(|_| ApiError::field(CLASS, format!("`{CLASS}` is no text")))
+        for name in headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with(OURS)) {
+            if ![CLASS, SESSION].contains(&name) {
+                let message = format!("`{name}` is not known: must be `{CLASS}` or `{SESSION}`");
+                return Err(ApiError::field(name, message));
+            }
+        }
+        let class = one(headers, CLASS)?.map(|name| {
+            let name = std::str::from_utf8(name.as_bytes()).map(str::to_owned);
+            name.map_err(|_| ApiError::field(CLASS, format!("`{CLASS}` must be UTF-8")))
         });
-        let session = headers.get(SESSION).map(|name| {
+        let session = one(headers, SESSION)?.map(|name| {
             let hash = name.as_bytes().iter().fold(0, |hash, byte| mix(hash ^ u64::from(*byte)));
             SessionId(hash as u32)
         });
         Ok(Self { class: class.transpose()?, session })
     }
+}
+
+/// The value of a header that may stand there once.
+fn one<'a>(
+    headers: &'a HeaderMap,
+    name: &'static str,
+) -> Result<Option<&'a HeaderValue>, ApiError> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next();
+    if values.next().is_some() {
+        return Err(ApiError::field(name, format!("`{name}` must be there once")));
+    }
+    Ok(value)
 }
 
 /// A class of requests.
@@ -103,7 +124,7 @@ impl Classes {
         let firsts: Vec<&str> = self.0.iter().filter(first).map(|it| it.name.as_str()).collect();
         (firsts.len() < self.0.len()).then(|| {
             format!(
-                "notice: requests are of class `{}` unless the header `{CLASS}` names another (`{}`)",
+                "notice: without the header `{CLASS}` requests are of class `{}`; classes: `{}`",
                 firsts.join("` or, by their model, `"),
                 self.names().join("`, `"),
             )

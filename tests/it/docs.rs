@@ -23,6 +23,14 @@ fn resolve(name: &str, text: &str) -> Scenario {
     Scenario::resolve(file, None).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
+/// The first scenario that a page shows.
+fn shown(page: &str) -> String {
+    let text = read(&root().join(page));
+    let (_, rest) = text.split_once("```toml\n").unwrap_or_else(|| panic!("{page} shows none"));
+    let (text, _) = rest.split_once("```").expect("the block ends");
+    text.to_owned()
+}
+
 #[test]
 fn every_scenario_of_the_project_resolves() {
     let folder = fs::read_dir(root().join("scenarios")).expect("the scenarios are there");
@@ -33,17 +41,24 @@ fn every_scenario_of_the_project_resolves() {
         let text = read(&path);
         assert!(text.starts_with('#'), "{name} begins with no comment that says what it asks");
         resolve(&name, &text);
-        let readme = read(&root().join("README.md"));
-        assert!(readme.contains(&name), "README.md does not name {name}");
+        let listed = read(&root().join("docs/ready-scenarios.md"));
+        assert!(listed.contains(&name), "docs/ready-scenarios.md does not name {name}");
     }
 }
 
 #[test]
-fn the_scenario_of_the_readme_resolves() {
-    let readme = read(&root().join("README.md"));
-    let (_, rest) = readme.split_once("```toml\n").expect("README.md shows a scenario");
-    let (text, _) = rest.split_once("```").expect("the block ends");
-    resolve("README.md", text);
+fn the_scenarios_that_pages_show_resolve() {
+    for page in ["docs/tour.md", "docs/commands.md", "docs/tutorial.md"] {
+        resolve(page, &shown(page));
+    }
+}
+
+#[test]
+fn the_tutorial_shows_its_server() {
+    let server = read(&root().join("docs/tutorial/server.toml"));
+    let (comment, rest) = server.split_once('\n').expect("it begins with a line");
+    assert!(comment.starts_with('#'), "{comment}");
+    assert_eq!(rest, shown("docs/tutorial.md"));
 }
 
 #[test]

@@ -21,8 +21,10 @@ fn path(file: &str) -> PathBuf {
 fn every_file_of_a_gpu_is_part_of_the_catalogue() {
     let files = fs::read_dir(path("profiles/gpus")).expect("the folder is there").count();
     assert_eq!(files, profiles::gpus().count(), "a file has no line in src/profiles.rs");
-    let readme = fs::read_to_string(path("README.md")).expect("the page is there");
-    assert!(readme.contains(&format!("{files} GPUs and accelerators")), "README.md: {files} files");
+    for page in ["README.md", "docs/modelled.md"] {
+        let text = fs::read_to_string(path(page)).expect("the page is there");
+        assert!(text.contains(&format!("{files} GPUs and accelerators")), "{page}: {files} files");
+    }
 }
 
 /// A digit too many or too few in bytes or bandwidth shows here.

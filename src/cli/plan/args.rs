@@ -38,7 +38,7 @@ pub(in crate::cli) struct PlanArguments {
     #[arg(long = "gpu", value_name = "NAME", value_delimiter = ',')]
     pub(super) gpus: Vec<String>,
     /// Tensor-parallel sizes to choose from; the scenario's if absent
-    #[arg(long = "tensor-parallel", visible_alias = "tp", alias = "tensor-parallel-size", value_name = "GPUS", value_delimiter = ',',
+    #[arg(long = "tensor-parallel-size", visible_alias = "tp", alias = "tensor-parallel", value_name = "GPUS", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) tensor_parallel: Vec<u32>,
     /// Another setting to choose, as in `cluster.engine.max_num_batched_tokens=2048,8192`; may be repeated
@@ -115,9 +115,10 @@ impl PlanArguments {
     pub(super) fn question(&self) -> Result<Plan, Failure> {
         let mut drafts = self.changes.changes()?.load(self.scenario.as_deref())?.each;
         let draft = drafts.swap_remove(0);
-        if !drafts.is_empty() {
+        // Of the built-in scenario variants are other loads, each measured.
+        if !drafts.is_empty() && self.scenario.is_some() {
             return Err(Failure::input(format!(
-                "{}: variants: a plan is of one scenario; take them out, or give what varies with --vary",
+                "{}: variants: a plan takes one scenario; remove them, or give what varies with --vary",
                 draft.name()
             )));
         }

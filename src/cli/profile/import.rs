@@ -50,7 +50,7 @@ pub(super) struct ImportArguments {
     #[arg(long, required_if_eq("from", "splitwise"))]
     model: Option<String>,
     /// Layer and step tables: GPUs that share the model [default: 1]
-    #[arg(long, visible_alias = "tensor-parallel-size", value_name = "GPUS",
+    #[arg(long = "tensor-parallel-size", visible_alias = "tp", value_name = "GPUS",
           value_parser = clap::value_parser!(u32).range(1..))]
     tp: Option<u32>,
     #[command(flatten)]

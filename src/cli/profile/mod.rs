@@ -73,7 +73,7 @@ struct ShowArguments {
     #[arg(long)]
     gpu: Option<String>,
     /// GPUs that share the model
-    #[arg(long, visible_alias = "tensor-parallel-size", value_name = "GPUS", requires = "gpu",
+    #[arg(long = "tensor-parallel-size", visible_alias = "tp", value_name = "GPUS", requires = "gpu",
           default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     tp: u32,
     /// Shows how this engine lays out a local config.json in memory: weights, KV blocks or pools, states

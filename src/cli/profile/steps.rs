@@ -50,7 +50,7 @@ struct OfArguments {
     #[arg(long)]
     gpu: Option<String>,
     /// GPUs that share the model
-    #[arg(long, visible_alias = "tensor-parallel-size", value_name = "GPUS", default_value_t = 1,
+    #[arg(long = "tensor-parallel-size", visible_alias = "tp", value_name = "GPUS", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     tp: u32,
 }

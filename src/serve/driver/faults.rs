@@ -5,6 +5,9 @@ use crate::ids::InstanceId;
 use crate::scenario::FaultConfig;
 use crate::units::SimTime;
 
+/// Faults that are kept for who replays the run. A scenario with more of them would be longer than one may be.
+const MOST_KEPT: usize = 100_000;
+
 impl Driver {
     /// Plans a fault, now or when it says: as it is planned, or why it is not.
     pub(super) fn plan(&mut self, fault: FaultConfig) -> Result<FaultConfig, String> {
@@ -15,7 +18,8 @@ impl Driver {
         Ok(fault)
     }
 
-    /// Empties caches, unless a request is there; whether they could be.
+    /// Empties caches, unless a request is there; whether they could be. Those that nothing has come to since they were
+    /// emptied are empty.
     pub(super) fn flush(&mut self, only: Option<InstanceId>) -> bool {
         let now = self.present();
         let is_its = |it: &Submission| only.is_none() || it.replica == only;
@@ -24,7 +28,9 @@ impl Driver {
         let all = 0..self.live.instances().len() as u32;
         for replica in all.filter(|id| is_idle && only.is_none_or(|only| only.0 == *id)) {
             let at_s = now.as_secs_f64();
-            self.inject(FaultConfig::LostCache { replica, at_s });
+            if self.emptied.insert(replica) {
+                self.inject(FaultConfig::LostCache { replica, at_s });
+            }
         }
         is_idle
     }
@@ -33,7 +39,14 @@ impl Driver {
     fn inject(&mut self, fault: FaultConfig) {
         let fault = from(fault, self.live.now());
         self.live.inject(&fault);
-        self.told.push(fault);
+        let Some(told) = &mut self.told else { return };
+        told.push(fault);
+        if told.len() > MOST_KEPT {
+            self.told = None;
+            (self.hear)(&format!(
+                "warning: more than {MOST_KEPT} faults and flushes: there will be no replay.toml"
+            ));
+        }
     }
 }
 

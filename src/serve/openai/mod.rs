@@ -46,7 +46,7 @@ async fn answer(
     let pending = pending.collect::<Result<Vec<_>, _>>()?;
     let choices = (0..).zip(pending).map(|(index, pending)| Choice { index, pending }).collect();
     if sampling.streams {
-        return Ok(streamed(app, style, id, sampling, choices));
+        return Ok(streamed(app, style, &id, sampling, choices));
     }
     whole(app, style, &id, &sampling, choices).await
 }

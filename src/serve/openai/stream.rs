@@ -64,11 +64,11 @@ type Totals = Arc<Mutex<Option<[u32; 3]>>>;
 pub(super) fn streamed(
     app: &Arc<App>,
     style: Style,
-    id: String,
+    id: &str,
     sampling: Sampling,
     choices: Vec<Choice>,
 ) -> Response {
-    let begin = begin(style, &id, &sampling.model);
+    let begin = begin(style, id, &sampling.model);
     let head = Arc::new(Head { app: app.clone(), style, sampling, begin });
     let totals: Totals = Arc::new(Mutex::new(Some([0; 3])));
     let mut ways = choices.into_iter().map(|choice| {

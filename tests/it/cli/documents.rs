@@ -98,7 +98,8 @@ fn every_command_of_the_documents_runs() {
             .file("my-checks/small.toml", SMALL)
             .file("functions.txt", CALLS)
             .file("my-gpu.toml", include_str!("../../../examples/my-gpu.toml"))
-            .file("my-model/config.json", MODEL);
+            .file("my-model/config.json", MODEL)
+            .file("found.toml", include_str!("../../../docs/tutorial/found.toml"));
         let cli = match mine(&page) {
             Some(mine) => cli.file("my.toml", mine),
             None => cli,

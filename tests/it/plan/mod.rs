@@ -43,6 +43,13 @@ pub(super) fn refused(arguments: &[&str]) -> Ran {
 }
 
 #[test]
+fn the_built_in_scenario_can_be_planned_for() {
+    let arguments = ["plan", "--slo", "p99_ttft_ms<=2000", "--resamples", "1"];
+    let text = Cli::new().run(arguments).expect_exit(0).stdout();
+    assert!(text.contains("Cheapest: "), "{text}");
+}
+
+#[test]
 fn the_plan_says_what_binds_and_what_one_replica_less_misses() {
     let text = study()
         .run([

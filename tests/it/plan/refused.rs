@@ -56,7 +56,7 @@ fn arguments_that_mean_nothing_are_refused_by_name() {
 fn a_scenario_that_is_several_or_waits_for_answers_is_refused() {
     let with = |more: &str| Cli::new().file("study.toml", format!("{STUDY}{more}"));
     for (more, words) in [
-        ("[[variants]]\nname = 'x'\n", "variants: a plan is of one scenario"),
+        ("[[variants]]\nname = 'x'\n", "variants: a plan takes one scenario"),
         ("[[cluster.groups]]\nreplicas = 1\n", "cluster.groups: a plan chooses"),
         ("[workload.sessions]\nturns = { type = 'fixed', tokens = 3 }\n", "sessions"),
     ] {

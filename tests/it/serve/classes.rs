@@ -48,7 +48,11 @@ const SMALL: &str = "meta-llama/Llama-3.1-8B";
 const LARGE: &str = "meta-llama/Llama-3.1-70B";
 
 fn ask(server: &Server, headers: &str, body: &Value) -> (u16, Value) {
-    let (path, body) = ("/v1/completions", body.to_string());
+    let (status, body) = send(server, "/v1/completions", headers, &body.to_string());
+    (status, serde_json::from_str(&body).expect("it is JSON"))
+}
+
+fn send(server: &Server, path: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(server.address).expect("it listens");
     let length = body.len();
     let head = format!(
@@ -60,7 +64,7 @@ fn ask(server: &Server, headers: &str, body: &Value) -> (u16, Value) {
     stream.read_to_string(&mut answer).expect("it answers");
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
     let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-    (status.expect("a status"), serde_json::from_str(body).expect("it is JSON"))
+    (status.expect("a status"), body.to_owned())
 }
 
 fn summary(folder: &Path, name: &str) -> Value {
@@ -133,6 +137,47 @@ fn headers_name_the_class_and_else_the_model_does() {
     let again: Vec<_> =
         (0..3).map(|place| &again["cluster"]["replicas"][place]["finished"]).collect();
     assert_eq!(served, again);
+}
+
+#[test]
+fn headers_that_nobody_reads_are_refused() {
+    let scenario = TWO_MODELS.replace("greedy", "k\u{fc}che");
+    let server = Server::start(&scenario, &["--no-files", "--speed", "50"]);
+    let body = json!({"prompt": "abcd", "max_tokens": 5});
+    let (status, answer) = ask(&server, "x-servecast-class: k\u{fc}che\r\n", &body);
+    assert_eq!((status, answer["model"].as_str()), (200, Some(LARGE)), "{answer}");
+    let refused = [
+        ("x-servecast-tenant: light\r\n", "x-servecast-tenant"),
+        ("x-servecast-class: light\r\nx-servecast-class: light\r\n", "x-servecast-class"),
+    ];
+    for (headers, field) in refused {
+        let (status, error) = ask(&server, headers, &body);
+        assert_eq!((status, error["error"]["param"].as_str()), (400, Some(field)), "{error}");
+    }
+}
+
+#[test]
+fn caches_that_are_empty_are_not_emptied() {
+    let scenario = TWO_MODELS.replace(
+        "name = 'two models'",
+        "name = 'two models'\n\
+        [measured]\nsource = 'another load'\nmetrics = { mean_ttft_ms = 1.0 }",
+    );
+    let mut server = Server::start(&scenario, &["--output-dir", "out", "--speed", "50"]);
+    let body = json!({"model": LARGE, "prompt": "abcd".repeat(400), "max_tokens": 5});
+    for _ in 0..3 {
+        server.post("/v1/completions", &body);
+        for _ in 0..20 {
+            assert_eq!(send(&server, "/reset_prefix_cache", "", "").0, 200);
+        }
+    }
+    assert_eq!(server.stop(), Some(0));
+    let replay = std::fs::read_to_string(server.folder.path().join("out/replay.toml"));
+    let replay: toml::Table = replay.expect("it is there").parse().expect("it is TOML");
+    // Each of three replicas after each request.
+    assert_eq!(replay["faults"].as_array().map(Vec::len), Some(9), "{replay}");
+    assert!(!replay.contains_key("measured"), "it was measured under another load");
+    again(server.folder.path());
 }
 
 #[test]
