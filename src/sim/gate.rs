@@ -117,6 +117,13 @@ impl<W: Source> Simulation<W> {
         let Some(transit) = gate.room.transit(id) else { return false };
         let local = self.send_past_prefill(now, transit, observer);
         let offer = local.map_or_else(|| self.dispatch(now, transit, observer), Routed::To);
+        if offer == Routed::Unavailable && !self.gateway.waits_for_place(model) {
+            if let Some(gate) = &mut self.gate {
+                gate.room.leave(id);
+            }
+            self.find_none(now, transit, observer);
+            return true;
+        }
         let Routed::To(instance) = offer else { return false };
         if let Some(gate) = &mut self.gate {
             gate.room.sent(now, id, instance);

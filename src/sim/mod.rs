@@ -5,6 +5,7 @@
 
 mod build;
 mod counts;
+mod dead_ends;
 mod drafting;
 mod drive;
 mod event;

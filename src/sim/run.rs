@@ -259,6 +259,7 @@ impl<W: Source> Simulation<W> {
             }
             Routed::Full => self.turn_away(now, transit, Refusal::Full, observer),
             Routed::Nowhere => self.turn_away(now, transit, Refusal::NoReplica, observer),
+            Routed::Unavailable => self.find_none(now, transit, observer),
         }
     }
 
@@ -368,6 +369,7 @@ impl<W: Source> Simulation<W> {
         if let Some(migrating) = &mut self.migrating {
             migrating.entered(id);
         }
+        self.answered(now, instance, entered.refused.is_none());
         if let Some(finish) = entered.refused {
             if role == Role::Decode {
                 self.release(now, id, observer);

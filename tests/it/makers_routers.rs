@@ -128,8 +128,8 @@ fn what_is_not_simulated_is_refused_by_name() {
     let alone = "replicas = 2";
     for (setting, message) in [
         ("retry_max_retries = 2", "sglang.retry_max_retries: is not simulated"),
-        ("cb_failure_threshold = 2", "sglang.cb_failure_threshold: is not simulated"),
-        ("health_check_interval_secs = 2", "sglang.health_check_interval_secs: is not simulated"),
+        ("cb_failure_threshold = 0", "sglang.cb_failure_threshold: must be at least 1, got 0"),
+        ("health_check_interval_secs = 0", "sglang.health_check_interval_secs: must be at least 1"),
         ("max_concurrent_requests = 9", "sglang.max_concurrent_requests: is not simulated"),
         ("queue_size = 9", "sglang.queue_size: is not simulated"),
         ("policy = 'prefix_hash'", "sglang.policy: `prefix_hash`"),
@@ -143,6 +143,12 @@ fn what_is_not_simulated_is_refused_by_name() {
     let apart = "disaggregation = { prefill_replicas = 1, decode_replicas = 1, \
                  transfer = { nic_gb_per_s = 10.0, latency_us = 100.0 } }";
     refused("{ sglang = {} }", apart, "needs the protocol `reserve`");
+    let breaker = "{ sglang = { cb_failure_threshold = 2 } }";
+    refused(
+        breaker,
+        PAIRS,
+        "sglang.cb_failure_threshold: is not simulated with cluster.disaggregation",
+    );
     refused("{ vllm_router = {} }", PAIRS, "`vllm_router` with cluster.disaggregation");
     let retries = "{ vllm_router = { retry_max_retries = 2 } }";
     refused(retries, alone, "vllm_router.retry_max_retries: is not simulated");

@@ -10,11 +10,23 @@ use crate::scenario::{
     SglangRouterPolicy, VllmRouterConfig,
 };
 
-/// What of the router's settings a simulation has instead.
+/// What a simulation has in place of settings of the router.
 const RETRIES: &str = "is not simulated; clients send again (workload.client.retries)";
-const HEALTH: &str =
-    "is not simulated; the gateway notices crashes after `detection_s` of the fault";
+const PAIRS: &str = "is not simulated with cluster.disaggregation; the gateway notices crashes after `detection_s` of the fault";
 const LIMIT: &str = "is not simulated; cluster.gateway bounds what is sent";
+
+/// What a simulation has in place of a setting, where it has something else.
+fn message(key: &str, is_apart: bool) -> Option<&'static str> {
+    match key {
+        "max_concurrent_requests"
+        | "rate_limit_tokens_per_second"
+        | "queue_size"
+        | "queue_timeout_secs" => Some(LIMIT),
+        key if key.starts_with("retry_") => Some(RETRIES),
+        key if key.starts_with("cb_") || key.starts_with("health_") => is_apart.then_some(PAIRS),
+        _ => None,
+    }
+}
 
 pub(super) fn rules(router: &MakersRouter, cluster: &ClusterConfig, rules: &mut Rules) {
     match router {
@@ -34,7 +46,9 @@ fn sglang(config: &SglangRouterConfig, cluster: &ClusterConfig, rules: &mut Rule
     ] {
         rules.check(value >= 1, &path(key), "at least 1", value);
     }
-    absent("sglang", config, &SglangRouterConfig::default(), rules);
+    alone("sglang", config, rules);
+    let is_apart = cluster.disaggregation.is_some();
+    absent("sglang", config, &SglangRouterConfig::default(), |key| message(key, is_apart), rules);
     let policies = [
         ("policy", Some(config.policy)),
         ("prefill_policy", config.prefill_policy),
@@ -89,7 +103,8 @@ fn pairs(cluster: &ClusterConfig, rules: &mut Rules) {
 
 fn vllm(config: &VllmRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
     thresholds("vllm_router", config.cache_threshold, config.balance_rel_threshold, rules);
-    absent("vllm_router", config, &VllmRouterConfig::default(), rules);
+    alone("vllm_router", config, rules);
+    absent("vllm_router", config, &VllmRouterConfig::default(), |key| message(key, false), rules);
     if cluster.disaggregation.is_some() {
         let message = "`vllm_router` with cluster.disaggregation is not modelled";
         rules.broken("cluster.router", message);
@@ -104,25 +119,37 @@ fn thresholds(name: &str, cache: f64, factor: f64, rules: &mut Rules) {
     rules.check(holds, &path("balance_rel_threshold"), "a finite number of at least 1", factor);
 }
 
-/// Settings that are not simulated and do not say what they say by default.
-fn absent(name: &str, config: &impl Serialize, default: &impl Serialize, rules: &mut Rules) {
-    let table = |config: serde_json::Result<Value>| match config {
-        Ok(Value::Object(table)) => table,
-        _ => Map::new(),
-    };
-    let default = table(serde_json::to_value(default));
-    for (key, value) in table(serde_json::to_value(config)) {
-        let message = match key.as_str() {
-            "max_concurrent_requests"
-            | "rate_limit_tokens_per_second"
-            | "queue_size"
-            | "queue_timeout_secs" => LIMIT,
-            key if key.starts_with("retry_") => RETRIES,
-            key if key.starts_with("cb_") || key.starts_with("health_") => HEALTH,
-            _ => continue,
-        };
-        if default.get(&key) != Some(&value) {
+/// Settings that are simulated where a replica does all of a request.
+fn alone(name: &str, config: &impl Serialize, rules: &mut Rules) {
+    for (key, value) in table(config) {
+        if key.starts_with("cb_") || key.starts_with("health_") {
+            let holds = value.as_u64().is_some_and(|value| value >= 1);
+            rules.check(holds, &format!("cluster.router.{name}.{key}"), "at least 1", &value);
+        }
+    }
+}
+
+/// Settings of which something is not simulated, if these do not say what they say by default.
+fn absent(
+    name: &str,
+    config: &impl Serialize,
+    default: &impl Serialize,
+    message: impl Fn(&str) -> Option<&'static str>,
+    rules: &mut Rules,
+) {
+    let default = table(default);
+    for (key, value) in table(config) {
+        if let Some(message) = message(&key)
+            && default.get(&key) != Some(&value)
+        {
             rules.broken(&format!("cluster.router.{name}.{key}"), message);
         }
+    }
+}
+
+fn table(config: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(config) {
+        Ok(Value::Object(table)) => table,
+        _ => Map::new(),
     }
 }
