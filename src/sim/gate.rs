@@ -157,6 +157,9 @@ impl<W: Source> Simulation<W> {
             self.gateway.stopped_waiting(id);
             self.transit.take(transit);
         }
+        if let Some(transit) = self.tries.stop(id) {
+            self.transit.take(transit);
+        }
         let transit = self.gate.as_mut().and_then(|gate| gate.room.leave(id));
         if let Some(transit) = transit {
             self.transit.take(transit);

@@ -231,6 +231,10 @@ impl Observer for Watch {
                 self.request(id).sent = at;
             }
             Occurrence::Sent(id, instance) => self.sent(at, id, instance),
+            Occurrence::CameBack(id, Some(instance)) => {
+                self.move_on(id, Place::OnItsWay(instance), Place::AtGateway);
+            }
+            Occurrence::CameBack(id, None) => self.held_back(at, id),
             Occurrence::Queued(instance, id, load) => {
                 self.move_on(id, Place::OnItsWay(instance), Place::Inside(instance));
                 let request = self.request(id);
@@ -347,6 +351,14 @@ impl Watch {
         let from = if waited { Place::AtGateway } else { Place::AtClient };
         self.move_on(id, from, Place::OnItsWay(instance));
         if !waited {
+            self.request(id).sent = at;
+        }
+    }
+
+    /// The router has nobody to send a request to, which came now or was there.
+    fn held_back(&mut self, at: SimTime, id: RequestId) {
+        if self.request(id).place != Place::AtGateway {
+            self.move_on(id, Place::AtClient, Place::AtGateway);
             self.request(id).sent = at;
         }
     }

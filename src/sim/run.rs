@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
+use super::dead_ends::Tries;
 use super::drive::{self, Gone, Outcome};
 use super::event::{ALL, Event};
 use super::faults::Faults;
@@ -75,6 +76,8 @@ pub struct Simulation<W> {
     pub(super) tier_buffers: TierBuffers,
     /// Requests that wait at the router, by their places in the transit.
     pub(super) at_router: BTreeMap<RequestId, u32>,
+    /// Requests that the router tries again.
+    pub(super) tries: Tries,
     /// Per instance that tells of its cache, up to when it has.
     pub(super) told_until: Vec<SimTime>,
     /// What came of the event being handled.
@@ -119,6 +122,7 @@ impl<W: Source> Simulation<W> {
             wires_at: None,
             tier_buffers: TierBuffers::default(),
             at_router: BTreeMap::new(),
+            tries: Tries::default(),
             told_until: Vec::new(),
             outcome: Outcome { sends_early, ..Outcome::default() },
         }
@@ -259,7 +263,10 @@ impl<W: Source> Simulation<W> {
             }
             Routed::Full => self.turn_away(now, transit, Refusal::Full, observer),
             Routed::Nowhere => self.turn_away(now, transit, Refusal::NoReplica, observer),
-            Routed::Unavailable => self.find_none(now, transit, observer),
+            Routed::Unavailable => {
+                self.begin_to_wait(now, id);
+                self.find_none(now, transit, observer);
+            }
         }
     }
 
@@ -369,7 +376,7 @@ impl<W: Source> Simulation<W> {
         if let Some(migrating) = &mut self.migrating {
             migrating.entered(id);
         }
-        self.answered(now, instance, entered.refused.is_none());
+        self.answered(now, id, instance, entered.refused.is_none());
         if let Some(finish) = entered.refused {
             if role == Role::Decode {
                 self.release(now, id, observer);

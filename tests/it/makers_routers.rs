@@ -127,7 +127,9 @@ fn what_is_not_simulated_is_refused_by_name() {
     };
     let alone = "replicas = 2";
     for (setting, message) in [
-        ("retry_max_retries = 2", "sglang.retry_max_retries: is not simulated"),
+        ("retry_max_retries = 0", "sglang.retry_max_retries: must be at least 1, got 0"),
+        ("retry_backoff_multiplier = 0.5", "retry_backoff_multiplier: must be a finite number of"),
+        ("retry_jitter_factor = 1.5", "sglang.retry_jitter_factor: must be from 0 to 1, got 1.5"),
         ("cb_failure_threshold = 0", "sglang.cb_failure_threshold: must be at least 1, got 0"),
         ("health_check_interval_secs = 0", "sglang.health_check_interval_secs: must be at least 1"),
         ("max_concurrent_requests = 9", "sglang.max_concurrent_requests: is not simulated"),
@@ -150,7 +152,7 @@ fn what_is_not_simulated_is_refused_by_name() {
         "sglang.cb_failure_threshold: is not simulated with cluster.disaggregation",
     );
     refused("{ vllm_router = {} }", PAIRS, "`vllm_router` with cluster.disaggregation");
-    let retries = "{ vllm_router = { retry_max_retries = 2 } }";
-    refused(retries, alone, "vllm_router.retry_max_retries: is not simulated");
+    let breaker = "{ vllm_router = { cb_success_threshold = 0 } }";
+    refused(breaker, alone, "vllm_router.cb_success_threshold: must be at least 1");
     refused("{ sglang = {}, type = 'random' }", alone, "`type` stands beside it");
 }

@@ -5,7 +5,7 @@ use crate::cluster::{ClusterView, Health};
 use crate::ids::{InstanceId, RequestId};
 use crate::kv::CacheEvent;
 use crate::request::RequestView;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// A model, and an instance by its number among those that serve it.
 type Of = (usize, InstanceId);
@@ -94,6 +94,16 @@ impl Router {
             Self::Makers(router) => router.answered(instance, now, is_success),
             Self::PerModel(routers) => routers[model].answered((0, instance), now, is_success),
             _ => {}
+        }
+    }
+
+    /// How long it waits until it tries a request for a model again of which so many attempts have failed; `None` if
+    /// it does not.
+    pub(crate) fn waits_after(&mut self, model: usize, failed: u32) -> Option<SimDuration> {
+        match self {
+            Self::Makers(router) => router.waits_after(failed),
+            Self::PerModel(routers) => routers[model].waits_after(0, failed),
+            _ => None,
         }
     }
 

@@ -10,9 +10,12 @@ use crate::scenario::{
     SglangRouterPolicy, VllmRouterConfig,
 };
 
+/// How settings begin by which a router finds out which replicas are dead, and tries again.
+const FINDS_OUT: [&str; 3] = ["retry_", "cb_", "health_"];
+
 /// What a simulation has in place of settings of the router.
-const RETRIES: &str = "is not simulated; clients send again (workload.client.retries)";
-const PAIRS: &str = "is not simulated with cluster.disaggregation; the gateway notices crashes after `detection_s` of the fault";
+const PAIRS: &str = "is not simulated with cluster.disaggregation; the gateway notices crashes after \
+                     `detection_s` of the fault, and clients send again (workload.client.retries)";
 const LIMIT: &str = "is not simulated; cluster.gateway bounds what is sent";
 
 /// What a simulation has in place of a setting, where it has something else.
@@ -22,8 +25,7 @@ fn message(key: &str, is_apart: bool) -> Option<&'static str> {
         | "rate_limit_tokens_per_second"
         | "queue_size"
         | "queue_timeout_secs" => Some(LIMIT),
-        key if key.starts_with("retry_") => Some(RETRIES),
-        key if key.starts_with("cb_") || key.starts_with("health_") => is_apart.then_some(PAIRS),
+        key if FINDS_OUT.iter().any(|start| key.starts_with(start)) => is_apart.then_some(PAIRS),
         _ => None,
     }
 }
@@ -122,10 +124,17 @@ fn thresholds(name: &str, cache: f64, factor: f64, rules: &mut Rules) {
 /// Settings that are simulated where a replica does all of a request.
 fn alone(name: &str, config: &impl Serialize, rules: &mut Rules) {
     for (key, value) in table(config) {
-        if key.starts_with("cb_") || key.starts_with("health_") {
-            let holds = value.as_u64().is_some_and(|value| value >= 1);
-            rules.check(holds, &format!("cluster.router.{name}.{key}"), "at least 1", &value);
-        }
+        let (holds, rule) = match (key.as_str(), value.as_f64()) {
+            ("retry_backoff_multiplier", Some(factor)) => {
+                (factor >= 1.0 && (factor as f32).is_finite(), "a finite number of at least 1")
+            }
+            ("retry_jitter_factor", Some(share)) => ((0.0..=1.0).contains(&share), "from 0 to 1"),
+            (key, count) if FINDS_OUT.iter().any(|start| key.starts_with(start)) => {
+                (count.is_some_and(|count| count >= 1.0), "at least 1")
+            }
+            _ => continue,
+        };
+        rules.check(holds, &format!("cluster.router.{name}.{key}"), rule, &value);
     }
 }
 

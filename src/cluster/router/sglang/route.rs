@@ -10,6 +10,7 @@
 
 use rand::seq::SliceRandom;
 
+use super::backoff::Backoff;
 use super::build::{self, Site, seconds};
 use super::draw::Draw;
 use super::known::Known;
@@ -56,6 +57,9 @@ pub struct SglangFrame {
     router: MakersRouter,
     serves: Serves,
     stream: Stream,
+    backoff: Backoff,
+    /// Where waits between attempts are drawn.
+    waits: Stream,
     /// In the router's order; empty before the first request.
     order: Vec<Worker>,
     policy: Option<Policy<Tokens>>,
@@ -69,13 +73,19 @@ pub struct SglangFrame {
 }
 
 impl SglangFrame {
-    /// A router that knows no instances yet; what it draws comes from the seed's stream `router`.
+    /// A router that knows no instances yet; what it draws comes from the seed's streams `router` and
+    /// `router-retries`.
     pub(crate) fn new(router: &MakersRouter, serves: Serves, seed: Seed) -> Self {
         Self {
             known: known(router),
             router: router.clone(),
             serves,
             stream: seed.stream("router", 0),
+            backoff: match router {
+                MakersRouter::Sglang(config) => build::backoff(config),
+                MakersRouter::VllmRouter(config) => build::vllm_backoff(config),
+            },
+            waits: seed.stream("router-retries", 0),
             order: Vec::new(),
             policy: None,
             loads: Vec::new(),
@@ -248,6 +258,11 @@ impl SglangFrame {
     pub(crate) fn answered(&mut self, worker: Worker, now: SimTime, is_success: bool) {
         self.reach(now);
         self.known.answered(worker, now, is_success);
+    }
+
+    /// How long until a request is tried again of which so many attempts have failed, if it is.
+    pub(crate) fn waits_after(&mut self, failed: u32) -> Option<SimDuration> {
+        self.backoff.draw(failed, &mut self.waits)
     }
 
     /// The worker that gets a request, if there is one.
