@@ -143,6 +143,7 @@ impl Recorder {
 
     /// A request is back at its router from an instance, or held back there.
     pub(super) fn come_back(&mut self, at: SimTime, id: RequestId, from: Option<InstanceId>) {
+        self.first_sent.get_or_insert(at);
         let record = self.requests.at(self.lane.place(id));
         if self.gateway.is_here(id) {
             return;

@@ -11,7 +11,7 @@ use super::event::Event;
 use super::observe::{Observer, Occurrence};
 use super::run::Simulation;
 use super::source::Source;
-use crate::cluster::{Health, Refusal, Routed};
+use crate::cluster::{Health, Refusal};
 use crate::des::Class;
 use crate::engine::Finish;
 use crate::ids::{InstanceId, RequestId};
@@ -90,11 +90,18 @@ impl<W: Source> Simulation<W> {
         self.end_drain(now, instance, observer);
     }
 
-    /// The router holds all instances for dead.
-    pub(super) fn find_none(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
-        if !self.tries_again(now, transit, None, observer) {
+    /// The router holds all instances for dead; whether it tries the request again.
+    pub(super) fn find_none(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        observer: &mut impl Observer,
+    ) -> bool {
+        let tries_again = self.tries_again(now, transit, None, observer);
+        if !tries_again {
             self.turn_away(now, transit, Refusal::NoReplica, observer);
         }
+        tries_again
     }
 
     /// An attempt of a request has failed, at this instance if there was one; whether another one follows.
@@ -121,12 +128,6 @@ impl<W: Source> Simulation<W> {
     /// The next attempt of a request is due; nothing if it does not wait for that any more.
     pub(super) fn try_again(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
         let Some(transit) = self.tries.waiting.remove(&id) else { return };
-        match self.dispatch(now, transit, observer) {
-            Routed::To(_) => {}
-            Routed::Unavailable => self.find_none(now, transit, observer),
-            Routed::Full => self.turn_away(now, transit, Refusal::Full, observer),
-            Routed::Nowhere => self.turn_away(now, transit, Refusal::NoReplica, observer),
-            Routed::Waits => unreachable!("request {id} waits at a router that tries again"),
-        }
+        self.offer(now, transit, observer);
     }
 }

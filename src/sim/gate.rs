@@ -134,6 +134,7 @@ impl<W: Source> Simulation<W> {
     /// A request may have waited as long as it may.
     pub(super) fn expire(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
         self.refuse_waiting(now, id, Refusal::Deadline, observer);
+        self.expire_limited(now, id, observer);
     }
 
     /// A request that waits is turned away; nothing happens if it waits no longer.
@@ -157,7 +158,8 @@ impl<W: Source> Simulation<W> {
             self.gateway.stopped_waiting(id);
             self.transit.take(transit);
         }
-        if let Some(transit) = self.tries.stop(id) {
+        let limited = self.limits.as_mut().and_then(|limits| limits.stop_waiting(id));
+        if let Some(transit) = self.tries.stop(id).or(limited) {
             self.transit.take(transit);
         }
         let transit = self.gate.as_mut().and_then(|gate| gate.room.leave(id));

@@ -18,6 +18,7 @@ mod lanes;
 pub mod laws;
 mod layer_table;
 mod leave;
+mod limit;
 mod live;
 mod local;
 mod lora;

@@ -212,7 +212,7 @@ impl<W: Source> Simulation<W> {
         observer.on(now, Occurrence::Scaled(instance, stage));
         match stage {
             Stage::Serving if self.gateway.finds_out() || !self.is_known_down(instance) => {
-                self.let_in(now, instance)
+                self.let_in(now, instance);
             }
             Stage::Draining => {
                 self.shut_out(instance);

@@ -359,10 +359,9 @@ impl<W: Write> Observer for TimelineWriter<W> {
         self.end = at;
         match what {
             Occurrence::Arrived(id, request) => self.arrived(at, id, request.prompt_tokens),
-            Occurrence::Reached(id) => self.hold(at, id),
+            Occurrence::Reached(id) | Occurrence::CameBack(id, None) => self.hold(at, id),
             Occurrence::Sent(id, instance) => self.sent(at, id, instance),
             Occurrence::CameBack(id, Some(_)) => self.enter(at, id, Phase::Api, Phase::Gateway),
-            Occurrence::CameBack(id, None) => self.hold(at, id),
             Occurrence::Queued(instance, id, load) => {
                 self.enter(at, id, Phase::Api, Phase::Queued);
                 self.set_levels(at, instance, load);

@@ -13,22 +13,9 @@ use crate::scenario::{
 /// How settings begin by which a router finds out which replicas are dead, and tries again.
 const FINDS_OUT: [&str; 3] = ["retry_", "cb_", "health_"];
 
-/// What a simulation has in place of settings of the router.
+/// What a simulation of pairs has in place of them.
 const PAIRS: &str = "is not simulated with cluster.disaggregation; the gateway notices crashes after \
                      `detection_s` of the fault, and clients send again (workload.client.retries)";
-const LIMIT: &str = "is not simulated; cluster.gateway bounds what is sent";
-
-/// What a simulation has in place of a setting, where it has something else.
-fn message(key: &str, is_apart: bool) -> Option<&'static str> {
-    match key {
-        "max_concurrent_requests"
-        | "rate_limit_tokens_per_second"
-        | "queue_size"
-        | "queue_timeout_secs" => Some(LIMIT),
-        key if FINDS_OUT.iter().any(|start| key.starts_with(start)) => is_apart.then_some(PAIRS),
-        _ => None,
-    }
-}
 
 pub(super) fn rules(router: &MakersRouter, cluster: &ClusterConfig, rules: &mut Rules) {
     match router {
@@ -50,7 +37,10 @@ fn sglang(config: &SglangRouterConfig, cluster: &ClusterConfig, rules: &mut Rule
     }
     alone("sglang", config, rules);
     let is_apart = cluster.disaggregation.is_some();
-    absent("sglang", config, &SglangRouterConfig::default(), |key| message(key, is_apart), rules);
+    if is_apart {
+        absent("sglang", config, &SglangRouterConfig::default(), rules);
+    }
+    limit(config, cluster, rules);
     let policies = [
         ("policy", Some(config.policy)),
         ("prefill_policy", config.prefill_policy),
@@ -106,7 +96,6 @@ fn pairs(cluster: &ClusterConfig, rules: &mut Rules) {
 fn vllm(config: &VllmRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
     thresholds("vllm_router", config.cache_threshold, config.balance_rel_threshold, rules);
     alone("vllm_router", config, rules);
-    absent("vllm_router", config, &VllmRouterConfig::default(), |key| message(key, false), rules);
     if cluster.disaggregation.is_some() {
         let message = "`vllm_router` with cluster.disaggregation is not modelled";
         rules.broken("cluster.router", message);
@@ -138,21 +127,36 @@ fn alone(name: &str, config: &impl Serialize, rules: &mut Rules) {
     }
 }
 
-/// Settings of which something is not simulated, if these do not say what they say by default.
-fn absent(
-    name: &str,
-    config: &impl Serialize,
-    default: &impl Serialize,
-    message: impl Fn(&str) -> Option<&'static str>,
-    rules: &mut Rules,
-) {
+/// Such settings where pairs of replicas do it, if they do not say what they say by default.
+fn absent(name: &str, config: &impl Serialize, default: &impl Serialize, rules: &mut Rules) {
     let default = table(default);
     for (key, value) in table(config) {
-        if let Some(message) = message(&key)
-            && default.get(&key) != Some(&value)
-        {
-            rules.broken(&format!("cluster.router.{name}.{key}"), message);
+        let finds_out = FINDS_OUT.iter().any(|start| key.starts_with(start));
+        if finds_out && default.get(&key) != Some(&value) {
+            rules.broken(&format!("cluster.router.{name}.{key}"), PAIRS);
         }
+    }
+}
+
+/// The limit to requests.
+fn limit(config: &SglangRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
+    let path = |key: &str| format!("cluster.router.sglang.{key}");
+    let most = config.max_concurrent_requests;
+    let holds = most == -1 || most >= 1;
+    rules.check(holds, &path("max_concurrent_requests"), "-1 for no limit, or at least 1", most);
+    if let Some(rate) = config.rate_limit_tokens_per_second {
+        rules.check(rate >= 1, &path("rate_limit_tokens_per_second"), "at least 1", rate);
+        if most < 1 {
+            let message = "is the rate of the limit: needs max_concurrent_requests";
+            rules.broken(&path("rate_limit_tokens_per_second"), message);
+        }
+    }
+    let timeout = config.queue_timeout_secs;
+    rules.check(timeout >= 1, &path("queue_timeout_secs"), "at least 1", timeout);
+    if most >= 1 && cluster.gateway.is_some() {
+        let message =
+            "limits requests beside cluster.gateway, which is not modelled: take one of them";
+        rules.broken(&path("max_concurrent_requests"), message);
     }
 }
 

@@ -119,6 +119,7 @@ impl<W: Source> Simulation<W> {
         let place = self.trouble().attempt(id).place;
         let life = self.life(id, place);
         self.tries.end(id);
+        self.end_limited(now, id);
         let destination = self.unreserve(now, id, observer);
         let faults = self.trouble();
         let attempt = faults.attempt(id);

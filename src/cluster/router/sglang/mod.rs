@@ -8,7 +8,7 @@
 //!   `known.rs`: health checks, and all of this in a simulation
 //! * `registry.rs`: what the router knows of each worker
 //! * `route.rs`: the router of a simulation
-//! * `token_bucket.rs`: how fast requests may come
+//! * `token_bucket.rs`, `limit.rs`: how fast requests may come
 //!
 //! A *worker* is a replica, as the router calls it. The order of workers is that of a hash map with random keys:
 //! another one at each start, and fixed while the workers are.
@@ -26,6 +26,7 @@ pub(crate) mod consistent_hashing;
 pub(crate) mod draw;
 pub(crate) mod health;
 mod known;
+pub(crate) mod limit;
 pub(crate) mod manual;
 pub(crate) mod policy;
 pub(crate) mod power_of_two;

@@ -72,11 +72,12 @@ impl Log {
         let (mut open_since, mut is_half, mut outcomes) = (None, false, Vec::new());
         for (now, what) in &self.0 {
             match *what {
-                What::Look if self.is_healthy(worker, *now, timeout) => {
-                    if open_since.is_some_and(|since| now - since >= 5) {
-                        (open_since, is_half) = (None, true);
-                        outcomes.clear();
-                    }
+                What::Look
+                    if self.is_healthy(worker, *now, timeout)
+                        && open_since.is_some_and(|since| now - since >= 5) =>
+                {
+                    (open_since, is_half) = (None, true);
+                    outcomes.clear();
                 }
                 What::Answered(of, is_success) if of == worker => {
                     outcomes.push(is_success);
