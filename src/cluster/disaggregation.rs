@@ -255,7 +255,7 @@ impl Disaggregation {
         let decodes = &instances[first as usize..];
         match self.gateway.route(&mut self.decode_router, decodes, now, request) {
             Routed::To(decode) => Some(InstanceId(first + decode.0)),
-            Routed::Waits | Routed::Full | Routed::Nowhere => None,
+            Routed::Waits | Routed::Full | Routed::Nowhere | Routed::Unavailable => None,
         }
     }
 

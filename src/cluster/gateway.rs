@@ -23,7 +23,7 @@ use std::ops::Range;
 use super::adapter_view::{AdapterView, Swap};
 use super::placement::{self, Placement};
 use super::router::{Needs, Route as _, Routed, Router, Signal};
-use super::{Caches, ClusterView, Outstanding, Steps};
+use super::{Caches, ClusterView, Health, Outstanding, Steps};
 use crate::engine::Instance;
 use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
 use crate::kv::CacheEvent;
@@ -178,6 +178,13 @@ impl Gateway {
         self.pools[model.index()].has_place()
     }
 
+    /// Whether an instance is full that a request for a model can be sent to later.
+    pub fn waits_for_place(&self, model: ModelId) -> bool {
+        let pool = &self.pools[model.index()];
+        let mut closed = pool.closed().iter().map(|id| InstanceId(pool.instances().start + id.0));
+        closed.any(|instance| self.is_up(instance))
+    }
+
     /// Whether an instance is up, as far as the gateway knows.
     pub fn is_any_up(&self) -> bool {
         self.down.len() < self.entrances
@@ -305,6 +312,50 @@ impl Gateway {
         Routed::To(chosen)
     }
 
+    /// Whether the router finds out by itself which instances are down.
+    pub fn finds_out(&self) -> bool {
+        self.needs.finds_out
+    }
+
+    /// What is sent to an instance fares so from now on, of which the router finds out.
+    pub fn connects(
+        &self,
+        router: &mut Router,
+        now: SimTime,
+        instance: InstanceId,
+        health: Health,
+    ) {
+        if let Some(place) = self.place(instance).filter(|_| self.finds_out()) {
+            router.connects(place, now, health);
+        }
+    }
+
+    /// Another machine is in the place of an instance.
+    pub fn renew(&self, router: &mut Router, instance: InstanceId) {
+        if let Some(place) = self.place(instance).filter(|_| self.finds_out()) {
+            router.renew(place);
+        }
+    }
+
+    /// The router sees that an instance begins to answer a request, or did not take it.
+    pub fn answered(
+        &self,
+        router: &mut Router,
+        now: SimTime,
+        instance: InstanceId,
+        is_success: bool,
+    ) {
+        if let Some(place) = self.place(instance).filter(|_| self.finds_out()) {
+            router.answered(place, now, is_success);
+        }
+    }
+
+    /// The model that an instance serves, and its number among those that do.
+    fn place(&self, instance: InstanceId) -> Option<(usize, InstanceId)> {
+        let model = self.pools.iter().position(|pool| pool.has(instance))?;
+        Some((model, InstanceId(instance.0 - self.pools[model].instances().start)))
+    }
+
     /// What has become of requests that waited at the router, as it has heard of all that happened until now; with
     /// the instances by their numbers.
     pub fn released(&mut self, router: &mut Router, now: SimTime) -> Vec<(RequestId, Routed)> {
@@ -350,9 +401,9 @@ impl Gateway {
         instance: InstanceId,
         events: Vec<(SimTime, CacheEvent)>,
     ) {
-        let Some(model) = self.pools.iter().position(|pool| pool.has(instance)) else { return };
-        let place = InstanceId(instance.0 - self.pools[model].instances().start);
-        router.hear((model, place), events);
+        if let Some(place) = self.place(instance) {
+            router.hear(place, events);
+        }
     }
 
     /// Whether requests count where they are prefilled until they are answered, wherever they are decoded.

@@ -51,6 +51,7 @@ impl Folding {
             || has_tiers
             || scenario.kv_tiers().is_some()
             || scenario.gateway().is_some()
+            || scenario.router().limits_requests()
             || scenario.scaled_groups().next().is_some()
             || !scenario.faults.is_empty()
             || workload.client.may_give_up();

@@ -52,6 +52,12 @@ impl GatewayLog {
         self.length.set(at, self.here.len() as u64);
     }
 
+    /// A request is here again that was sent at a time.
+    fn came_back(&mut self, at: SimTime, id: RequestId, sent: SimTime) {
+        self.here.insert(id, sent);
+        self.length.set(at, self.here.len() as u64);
+    }
+
     /// A request is here no longer; since when it was, if it was.
     pub(super) fn gone(&mut self, at: SimTime, id: RequestId) -> Option<SimTime> {
         if self.here.is_empty() {
@@ -133,6 +139,19 @@ impl Recorder {
         let record = self.requests.at(self.lane.place(id));
         record.sent_to(record.instance, at);
         self.gateway.reached(at, id);
+    }
+
+    /// A request is back at its router from an instance, or held back there.
+    pub(super) fn come_back(&mut self, at: SimTime, id: RequestId, from: Option<InstanceId>) {
+        self.first_sent.get_or_insert(at);
+        let record = self.requests.at(self.lane.place(id));
+        if self.gateway.is_here(id) {
+            return;
+        }
+        if from.is_none() {
+            record.sent_to(record.instance, at);
+        }
+        self.gateway.came_back(at, id, record.sent);
     }
 
     #[inline]

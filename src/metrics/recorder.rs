@@ -332,6 +332,7 @@ impl Observer for Recorder {
                 self.first_sent.get_or_insert(at);
                 self.send(at, id, instance);
             }
+            Occurrence::CameBack(id, from) => self.come_back(at, id, from),
             Occurrence::Queued(instance, id, load) => {
                 let goes_on = self.handed_over.contains_key(&id) || self.migrations.has_moved(id);
                 if !goes_on {

@@ -58,7 +58,9 @@ fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
 
 /// Whether the gateway may turn a request away while replicas are up.
 fn may_turn_away(file: &ScenarioFile) -> bool {
-    let Some(gateway) = &file.cluster.gateway else { return false };
+    let Some(gateway) = &file.cluster.gateway else {
+        return file.cluster.router.limits_requests();
+    };
     let refuses = gateway.rate_limit.as_ref().is_some_and(|limit| limit.over == OverRate::Refuse);
     let has_deadline = gateway.deadline_ms.is_some()
         || file.workload.classes.iter().any(|class| class.deadline_ms.is_some());

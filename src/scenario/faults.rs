@@ -17,6 +17,7 @@ pub enum FaultConfig {
         down_s: f64,
         /// How long until the gateway notices, in seconds: the requests it has lost fail then, and
         /// it gets no others. Until then it gets its share of the requests, which are lost too.
+        /// Of a router that finds out by itself: how long connections to it hang until they break.
         #[serde(default)]
         detection_s: f64,
     },

@@ -43,6 +43,10 @@ pub(super) enum Event {
     Retry { transit: u32 },
     /// A client has waited as long as it wanted to.
     HangUp { request: RequestId, reason: Reason },
+    /// Tokens come back to the router's limit.
+    TokensBack,
+    /// The router tries a request again.
+    TryAgain { request: RequestId },
     /// The next fault of the plan.
     Fault,
     /// Requests that wait at the gateway may be sent.
@@ -88,6 +92,11 @@ impl<W: Source> Simulation<W> {
             Event::Copy { prefill, request } => self.begin_copy(now, prefill, request),
             Event::Advance { .. } | Event::Wires { .. } => {}
             Event::Retry { transit } => self.retry(now, transit, observer),
+            Event::TokensBack => {
+                self.steps_seen = Some((now, ALL));
+                self.take_tokens(now, observer);
+            }
+            Event::TryAgain { request } => self.try_again(now, request, observer),
             Event::HangUp { request, reason } => {
                 self.steps_seen = Some((now, ALL));
                 self.hang_up(now, request, reason, observer);

@@ -117,6 +117,13 @@ impl<W: Source> Simulation<W> {
         let Some(transit) = gate.room.transit(id) else { return false };
         let local = self.send_past_prefill(now, transit, observer);
         let offer = local.map_or_else(|| self.dispatch(now, transit, observer), Routed::To);
+        if offer == Routed::Unavailable && !self.gateway.waits_for_place(model) {
+            if let Some(gate) = &mut self.gate {
+                gate.room.leave(id);
+            }
+            self.find_none(now, transit, observer);
+            return true;
+        }
         let Routed::To(instance) = offer else { return false };
         if let Some(gate) = &mut self.gate {
             gate.room.sent(now, id, instance);
@@ -127,6 +134,7 @@ impl<W: Source> Simulation<W> {
     /// A request may have waited as long as it may.
     pub(super) fn expire(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
         self.refuse_waiting(now, id, Refusal::Deadline, observer);
+        self.expire_limited(now, id, observer);
     }
 
     /// A request that waits is turned away; nothing happens if it waits no longer.
@@ -148,6 +156,10 @@ impl<W: Source> Simulation<W> {
     pub(super) fn leave_gate(&mut self, now: SimTime, id: RequestId) {
         if let Some(transit) = self.at_router.remove(&id) {
             self.gateway.stopped_waiting(id);
+            self.transit.take(transit);
+        }
+        let limited = self.limits.as_mut().and_then(|limits| limits.stop_waiting(id));
+        if let Some(transit) = self.tries.stop(id).or(limited) {
             self.transit.take(transit);
         }
         let transit = self.gate.as_mut().and_then(|gate| gate.room.leave(id));

@@ -231,6 +231,7 @@ impl Observer for Watch {
                 self.request(id).sent = at;
             }
             Occurrence::Sent(id, instance) => self.sent(at, id, instance),
+            Occurrence::CameBack(id, from) => self.came_back(at, id, from),
             Occurrence::Queued(instance, id, load) => {
                 self.move_on(id, Place::OnItsWay(instance), Place::Inside(instance));
                 let request = self.request(id);
@@ -348,6 +349,16 @@ impl Watch {
         let from = if waited { Place::AtGateway } else { Place::AtClient };
         self.move_on(id, from, Place::OnItsWay(instance));
         if !waited {
+            self.request(id).sent = at;
+        }
+    }
+
+    /// A request is back from an instance, or held back as it comes or where it was.
+    fn came_back(&mut self, at: SimTime, id: RequestId, from: Option<InstanceId>) {
+        if let Some(instance) = from {
+            self.move_on(id, Place::OnItsWay(instance), Place::AtGateway);
+        } else if self.request(id).place != Place::AtGateway {
+            self.move_on(id, Place::AtClient, Place::AtGateway);
             self.request(id).sent = at;
         }
     }

@@ -26,6 +26,7 @@ impl<W: Source> Simulation<W> {
     /// Counts a request of which its client knows at `now` that it left, and lets it go on.
     pub(super) fn leave(&mut self, now: SimTime, id: RequestId, finish: Finish) {
         self.counts.leave(finish);
+        self.end_limited(now, id);
         if let Some(migrating) = &mut self.migrating {
             migrating.left(id);
         }

@@ -5,6 +5,7 @@
 
 mod build;
 mod counts;
+mod dead_ends;
 mod drafting;
 mod drive;
 mod event;
@@ -17,6 +18,7 @@ mod lanes;
 pub mod laws;
 mod layer_table;
 mod leave;
+mod limit;
 mod live;
 mod local;
 mod lora;

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
+use super::dead_ends::Tries;
 use super::drive::{self, Gone, Outcome};
 use super::event::{ALL, Event};
 use super::faults::Faults;
 use super::front::Sender;
 use super::gate::Gate;
 use super::laws::Watch;
+use super::limit::Limits;
 use super::migrate::Migrating;
 use super::observe::{Observer, Occurrence};
 use super::pulse::Pulse;
@@ -75,6 +77,10 @@ pub struct Simulation<W> {
     pub(super) tier_buffers: TierBuffers,
     /// Requests that wait at the router, by their places in the transit.
     pub(super) at_router: BTreeMap<RequestId, u32>,
+    /// Where the router limits how fast requests come.
+    pub(super) limits: Option<Box<Limits>>,
+    /// Requests that the router tries again.
+    pub(super) tries: Tries,
     /// Per instance that tells of its cache, up to when it has.
     pub(super) told_until: Vec<SimTime>,
     /// What came of the event being handled.
@@ -119,6 +125,8 @@ impl<W: Source> Simulation<W> {
             wires_at: None,
             tier_buffers: TierBuffers::default(),
             at_router: BTreeMap::new(),
+            limits: None,
+            tries: Tries::default(),
             told_until: Vec::new(),
             outcome: Outcome { sends_early, ..Outcome::default() },
         }
@@ -247,19 +255,37 @@ impl<W: Source> Simulation<W> {
         if self.gate.is_some() {
             return self.reach(now, transit, observer);
         }
-        let (id, _) = self.transit.get(transit);
-        if self.send_past_prefill(now, transit, observer).is_some() {
-            return self.begin_to_wait(now, id);
-        }
-        match self.dispatch(now, transit, observer) {
-            Routed::To(_) => self.begin_to_wait(now, id),
-            Routed::Waits => {
-                self.at_router.insert(id, transit);
+        if self.passes_limit(now, transit, observer) {
+            let (id, _) = self.transit.get(transit);
+            if self.offer(now, transit, observer) {
                 self.begin_to_wait(now, id);
             }
-            Routed::Full => self.turn_away(now, transit, Refusal::Full, observer),
-            Routed::Nowhere => self.turn_away(now, transit, Refusal::NoReplica, observer),
         }
+    }
+
+    /// A request comes to the router; whether it is not turned away at once.
+    pub(super) fn offer(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        observer: &mut impl Observer,
+    ) -> bool {
+        let (id, _) = self.transit.get(transit);
+        if self.send_past_prefill(now, transit, observer).is_some() {
+            return true;
+        }
+        let refusal = match self.dispatch(now, transit, observer) {
+            Routed::To(_) => return true,
+            Routed::Waits => {
+                self.at_router.insert(id, transit);
+                return true;
+            }
+            Routed::Unavailable => return self.find_none(now, transit, observer),
+            Routed::Full => Refusal::Full,
+            Routed::Nowhere => Refusal::NoReplica,
+        };
+        self.turn_away(now, transit, refusal, observer);
+        false
     }
 
     /// A request is sent to the instance that the router chooses; to none, and nothing is done, where
@@ -368,6 +394,7 @@ impl<W: Source> Simulation<W> {
         if let Some(migrating) = &mut self.migrating {
             migrating.entered(id);
         }
+        self.answered(now, id, instance, entered.refused.is_none());
         if let Some(finish) = entered.refused {
             if role == Role::Decode {
                 self.release(now, id, observer);

@@ -211,7 +211,9 @@ impl<W: Source> Simulation<W> {
     ) {
         observer.on(now, Occurrence::Scaled(instance, stage));
         match stage {
-            Stage::Serving if !self.is_known_down(instance) => self.let_in(now, instance),
+            Stage::Serving if self.gateway.finds_out() || !self.is_known_down(instance) => {
+                self.let_in(now, instance);
+            }
             Stage::Draining => {
                 self.shut_out(instance);
                 self.end_drain(now, instance, observer);
@@ -309,6 +311,7 @@ impl<W: Source> Simulation<W> {
         if let Some(faults) = &mut self.faults {
             faults.replace(instance);
         }
+        self.gateway.renew(&mut self.cluster.router, instance);
         self.put_to_sleep(now, instance);
         observer.on(now, Occurrence::Scaled(instance, Stage::Off));
     }

@@ -99,7 +99,7 @@ impl<W: Source> Simulation<W> {
                 }
                 Routed::Full => self.turn_away(now, transit, Refusal::Full, observer),
                 Routed::Nowhere => self.turn_away(now, transit, Refusal::NoReplica, observer),
-                Routed::Waits => unreachable!("request {id} is released"),
+                Routed::Waits | Routed::Unavailable => unreachable!("request {id} is released"),
             }
         }
     }

@@ -39,6 +39,8 @@ mod lora_merged;
 mod lora_migration;
 mod lora_strides;
 mod lora_study;
+mod makers_faults;
+mod makers_limit;
 mod makers_routers;
 mod model_truth;
 mod models;

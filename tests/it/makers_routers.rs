@@ -127,11 +127,20 @@ fn what_is_not_simulated_is_refused_by_name() {
     };
     let alone = "replicas = 2";
     for (setting, message) in [
-        ("retry_max_retries = 2", "sglang.retry_max_retries: is not simulated"),
-        ("cb_failure_threshold = 2", "sglang.cb_failure_threshold: is not simulated"),
-        ("health_check_interval_secs = 2", "sglang.health_check_interval_secs: is not simulated"),
-        ("max_concurrent_requests = 9", "sglang.max_concurrent_requests: is not simulated"),
-        ("queue_size = 9", "sglang.queue_size: is not simulated"),
+        ("retry_max_retries = 0", "sglang.retry_max_retries: must be at least 1, got 0"),
+        ("retry_backoff_multiplier = 0.5", "retry_backoff_multiplier: must be a finite number of"),
+        ("retry_jitter_factor = 1.5", "sglang.retry_jitter_factor: must be from 0 to 1, got 1.5"),
+        ("cb_failure_threshold = 0", "sglang.cb_failure_threshold: must be at least 1, got 0"),
+        ("health_check_interval_secs = 0", "sglang.health_check_interval_secs: must be at least 1"),
+        (
+            "max_concurrent_requests = 0",
+            "max_concurrent_requests: must be -1 for no limit, or at least 1",
+        ),
+        (
+            "rate_limit_tokens_per_second = 2",
+            "rate_limit_tokens_per_second: is the rate of the limit",
+        ),
+        ("queue_timeout_secs = 0", "sglang.queue_timeout_secs: must be at least 1, got 0"),
         ("policy = 'prefix_hash'", "sglang.policy: `prefix_hash`"),
         ("policy = 'bucket'", "sglang.policy: `bucket`"),
         ("decode_policy = 'random'", "sglang.decode_policy: needs cluster.disaggregation"),
@@ -143,8 +152,17 @@ fn what_is_not_simulated_is_refused_by_name() {
     let apart = "disaggregation = { prefill_replicas = 1, decode_replicas = 1, \
                  transfer = { nic_gb_per_s = 10.0, latency_us = 100.0 } }";
     refused("{ sglang = {} }", apart, "needs the protocol `reserve`");
+    let breaker = "{ sglang = { cb_failure_threshold = 2 } }";
+    refused(
+        breaker,
+        PAIRS,
+        "sglang.cb_failure_threshold: is not simulated with cluster.disaggregation",
+    );
     refused("{ vllm_router = {} }", PAIRS, "`vllm_router` with cluster.disaggregation");
-    let retries = "{ vllm_router = { retry_max_retries = 2 } }";
-    refused(retries, alone, "vllm_router.retry_max_retries: is not simulated");
+    let gateway = "replicas = 2\ngateway = { max_waiting = 9, max_outstanding_per_replica = 4 }";
+    let limit = "{ sglang = { max_concurrent_requests = 9 } }";
+    refused(limit, gateway, "limits requests beside cluster.gateway");
+    let breaker = "{ vllm_router = { cb_success_threshold = 0 } }";
+    refused(breaker, alone, "vllm_router.cb_success_threshold: must be at least 1");
     refused("{ sglang = {}, type = 'random' }", alone, "`type` stands beside it");
 }

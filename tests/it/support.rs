@@ -193,6 +193,10 @@ impl Observer for Digest {
             Occurrence::Sent(id, instance) | Occurrence::Forwarded(id, instance) => {
                 self.add(&[id.0.into(), instance.0.into()]);
             }
+            Occurrence::CameBack(id, from) => {
+                let from = from.map_or(u64::MAX, |instance| instance.0.into());
+                self.add(&[id.0.into(), from]);
+            }
             Occurrence::Queued(instance, id, load) => {
                 self.add(&[id.0.into(), instance.0.into(), load.waiting.into()]);
             }

@@ -110,6 +110,9 @@ pub struct Needs {
     pub lifecycle: bool,
     /// Whether it is told what the caches of engines come to hold and forget.
     pub cache_events: bool,
+    /// Whether it finds out by itself which instances are down: none is kept from it for that, and it is told what
+    /// becomes of what it sends.
+    pub finds_out: bool,
     /// Whether what is outstanding where prompts are prefilled is so until the answer is read, wherever it is
     /// decoded; until the prompt is computed if not.
     pub until_answered: bool,
@@ -126,6 +129,7 @@ impl Needs {
         adapters: None,
         lifecycle: false,
         cache_events: false,
+        finds_out: false,
         until_answered: false,
     };
     /// It reads what is outstanding.

@@ -1,11 +1,14 @@
 //! What routers are told beside the requests they route, and what they answer where requests may wait at them.
 
 use super::{Route, Router};
-use crate::cluster::ClusterView;
+use crate::cluster::{ClusterView, Health};
 use crate::ids::{InstanceId, RequestId};
 use crate::kv::CacheEvent;
 use crate::request::RequestView;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
+
+/// A model, and an instance by its number among those that serve it.
+type Of = (usize, InstanceId);
 
 /// What becomes of a request that asks for an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub enum Routed {
     Full,
     /// It is refused: there is no instance for it.
     Nowhere,
+    /// There are instances, and the router holds all of them for dead.
+    Unavailable,
 }
 
 /// What happens to a request that was sent.
@@ -40,6 +45,7 @@ impl Router {
     ) -> Routed {
         match self {
             Self::Dynamo(router) => router.offer(now, request, view),
+            Self::Makers(router) => router.offer(request, view),
             Self::PerModel(routers) => routers[request.model.index()].offer(now, request, view),
             router => Routed::To(router.route(request, view)),
         }
@@ -56,15 +62,48 @@ impl Router {
 
     /// The cache of an instance of a model, by its number among those that serve it, changes at
     /// these moments.
-    pub fn hear(
-        &mut self,
-        (model, instance): (usize, InstanceId),
-        events: Vec<(SimTime, CacheEvent)>,
-    ) {
+    pub fn hear(&mut self, (model, instance): Of, events: Vec<(SimTime, CacheEvent)>) {
         match self {
             Self::Dynamo(router) => router.hear(instance, events),
             Self::PerModel(routers) => routers[model].hear((0, instance), events),
             _ => {}
+        }
+    }
+
+    /// What is sent to an instance of a model fares so from now on.
+    pub(crate) fn connects(&mut self, (model, instance): Of, now: SimTime, health: Health) {
+        match self {
+            Self::Makers(router) => router.connects(instance, now, health),
+            Self::PerModel(routers) => routers[model].connects((0, instance), now, health),
+            _ => {}
+        }
+    }
+
+    /// Another machine is in the place of an instance of a model.
+    pub(crate) fn renew(&mut self, (model, instance): Of) {
+        match self {
+            Self::Makers(router) => router.renew(instance),
+            Self::PerModel(routers) => routers[model].renew((0, instance)),
+            _ => {}
+        }
+    }
+
+    /// An instance of a model has begun to answer a request, or not taken it.
+    pub(crate) fn answered(&mut self, (model, instance): Of, now: SimTime, is_success: bool) {
+        match self {
+            Self::Makers(router) => router.answered(instance, now, is_success),
+            Self::PerModel(routers) => routers[model].answered((0, instance), now, is_success),
+            _ => {}
+        }
+    }
+
+    /// How long it waits until it tries a request for a model again of which so many attempts have failed; `None` if
+    /// it does not.
+    pub(crate) fn waits_after(&mut self, model: usize, failed: u32) -> Option<SimDuration> {
+        match self {
+            Self::Makers(router) => router.waits_after(failed),
+            Self::PerModel(routers) => routers[model].waits_after(0, failed),
+            _ => None,
         }
     }
 

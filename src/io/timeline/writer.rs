@@ -332,6 +332,16 @@ impl<W: Write> TimelineWriter<W> {
         self.requests.insert(id, open);
     }
 
+    /// A request is at the gateway, if it was not there before.
+    fn hold(&mut self, at: SimTime, id: RequestId) {
+        if let Some(open) = self.requests.get_mut(&id)
+            && open.phase != Phase::Gateway
+        {
+            open.phase = Phase::Gateway;
+            (open.sent, open.since) = (at, at);
+        }
+    }
+
     fn sent(&mut self, at: SimTime, id: RequestId, instance: InstanceId) {
         let Some(open) = self.requests.get_mut(&id) else { return };
         open.instance = instance;
@@ -349,13 +359,9 @@ impl<W: Write> Observer for TimelineWriter<W> {
         self.end = at;
         match what {
             Occurrence::Arrived(id, request) => self.arrived(at, id, request.prompt_tokens),
-            Occurrence::Reached(id) => {
-                if let Some(open) = self.requests.get_mut(&id) {
-                    open.phase = Phase::Gateway;
-                    (open.sent, open.since) = (at, at);
-                }
-            }
+            Occurrence::Reached(id) | Occurrence::CameBack(id, None) => self.hold(at, id),
             Occurrence::Sent(id, instance) => self.sent(at, id, instance),
+            Occurrence::CameBack(id, Some(_)) => self.enter(at, id, Phase::Api, Phase::Gateway),
             Occurrence::Queued(instance, id, load) => {
                 self.enter(at, id, Phase::Api, Phase::Queued);
                 self.set_levels(at, instance, load);

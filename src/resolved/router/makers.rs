@@ -10,11 +10,12 @@ use crate::scenario::{
     SglangRouterPolicy, VllmRouterConfig,
 };
 
-/// What of the router's settings a simulation has instead.
-const RETRIES: &str = "is not simulated; clients send again (workload.client.retries)";
-const HEALTH: &str =
-    "is not simulated; the gateway notices crashes after `detection_s` of the fault";
-const LIMIT: &str = "is not simulated; cluster.gateway bounds what is sent";
+/// How settings begin by which a router finds out which replicas are dead, and tries again.
+const FINDS_OUT: [&str; 3] = ["retry_", "cb_", "health_"];
+
+/// What a simulation of pairs has in place of them.
+const PAIRS: &str = "is not simulated with cluster.disaggregation; the gateway notices crashes after \
+                     `detection_s` of the fault, and clients send again (workload.client.retries)";
 
 pub(super) fn rules(router: &MakersRouter, cluster: &ClusterConfig, rules: &mut Rules) {
     match router {
@@ -34,7 +35,12 @@ fn sglang(config: &SglangRouterConfig, cluster: &ClusterConfig, rules: &mut Rule
     ] {
         rules.check(value >= 1, &path(key), "at least 1", value);
     }
-    absent("sglang", config, &SglangRouterConfig::default(), rules);
+    alone("sglang", config, rules);
+    let is_apart = cluster.disaggregation.is_some();
+    if is_apart {
+        absent("sglang", config, &SglangRouterConfig::default(), rules);
+    }
+    limit(config, cluster, rules);
     let policies = [
         ("policy", Some(config.policy)),
         ("prefill_policy", config.prefill_policy),
@@ -89,7 +95,7 @@ fn pairs(cluster: &ClusterConfig, rules: &mut Rules) {
 
 fn vllm(config: &VllmRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
     thresholds("vllm_router", config.cache_threshold, config.balance_rel_threshold, rules);
-    absent("vllm_router", config, &VllmRouterConfig::default(), rules);
+    alone("vllm_router", config, rules);
     if cluster.disaggregation.is_some() {
         let message = "`vllm_router` with cluster.disaggregation is not modelled";
         rules.broken("cluster.router", message);
@@ -104,25 +110,59 @@ fn thresholds(name: &str, cache: f64, factor: f64, rules: &mut Rules) {
     rules.check(holds, &path("balance_rel_threshold"), "a finite number of at least 1", factor);
 }
 
-/// Settings that are not simulated and do not say what they say by default.
-fn absent(name: &str, config: &impl Serialize, default: &impl Serialize, rules: &mut Rules) {
-    let table = |config: serde_json::Result<Value>| match config {
-        Ok(Value::Object(table)) => table,
-        _ => Map::new(),
-    };
-    let default = table(serde_json::to_value(default));
-    for (key, value) in table(serde_json::to_value(config)) {
-        let message = match key.as_str() {
-            "max_concurrent_requests"
-            | "rate_limit_tokens_per_second"
-            | "queue_size"
-            | "queue_timeout_secs" => LIMIT,
-            key if key.starts_with("retry_") => RETRIES,
-            key if key.starts_with("cb_") || key.starts_with("health_") => HEALTH,
+/// Settings that are simulated where a replica does all of a request.
+fn alone(name: &str, config: &impl Serialize, rules: &mut Rules) {
+    for (key, value) in table(config) {
+        let (holds, rule) = match (key.as_str(), value.as_f64()) {
+            ("retry_backoff_multiplier", Some(factor)) => {
+                (factor >= 1.0 && (factor as f32).is_finite(), "a finite number of at least 1")
+            }
+            ("retry_jitter_factor", Some(share)) => ((0.0..=1.0).contains(&share), "from 0 to 1"),
+            (key, count) if FINDS_OUT.iter().any(|start| key.starts_with(start)) => {
+                (count.is_some_and(|count| count >= 1.0), "at least 1")
+            }
             _ => continue,
         };
-        if default.get(&key) != Some(&value) {
-            rules.broken(&format!("cluster.router.{name}.{key}"), message);
+        rules.check(holds, &format!("cluster.router.{name}.{key}"), rule, &value);
+    }
+}
+
+/// Such settings where pairs of replicas do it, if they do not say what they say by default.
+fn absent(name: &str, config: &impl Serialize, default: &impl Serialize, rules: &mut Rules) {
+    let default = table(default);
+    for (key, value) in table(config) {
+        let finds_out = FINDS_OUT.iter().any(|start| key.starts_with(start));
+        if finds_out && default.get(&key) != Some(&value) {
+            rules.broken(&format!("cluster.router.{name}.{key}"), PAIRS);
         }
+    }
+}
+
+/// The limit to requests.
+fn limit(config: &SglangRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
+    let path = |key: &str| format!("cluster.router.sglang.{key}");
+    let most = config.max_concurrent_requests;
+    let holds = most == -1 || most >= 1;
+    rules.check(holds, &path("max_concurrent_requests"), "-1 for no limit, or at least 1", most);
+    if let Some(rate) = config.rate_limit_tokens_per_second {
+        rules.check(rate >= 1, &path("rate_limit_tokens_per_second"), "at least 1", rate);
+        if most < 1 {
+            let message = "is the rate of the limit: needs max_concurrent_requests";
+            rules.broken(&path("rate_limit_tokens_per_second"), message);
+        }
+    }
+    let timeout = config.queue_timeout_secs;
+    rules.check(timeout >= 1, &path("queue_timeout_secs"), "at least 1", timeout);
+    if most >= 1 && cluster.gateway.is_some() {
+        let message =
+            "limits requests beside cluster.gateway, which is not modelled: take one of them";
+        rules.broken(&path("max_concurrent_requests"), message);
+    }
+}
+
+fn table(config: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(config) {
+        Ok(Value::Object(table)) => table,
+        _ => Map::new(),
     }
 }

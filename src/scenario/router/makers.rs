@@ -20,6 +20,14 @@ pub enum MakersRouter {
     VllmRouter(Box<VllmRouterConfig>),
 }
 
+impl RouterConfig {
+    /// Whether it limits how fast requests come.
+    pub fn limits_requests(&self) -> bool {
+        let Self::Makers(MakersRouter::Sglang(config)) = self else { return false };
+        config.max_concurrent_requests > 0
+    }
+}
+
 /// The names above.
 const NAMES: [&str; 2] = ["sglang", "vllm_router"];
 

@@ -57,14 +57,14 @@ pub struct SglangRouterConfig {
     pub health_check_timeout_secs: u64,
     /// Seconds between checks.
     pub health_check_interval_secs: u64,
-    /// Tokens in the bucket that requests take one of; no bucket below 1.
+    /// Tokens in the bucket that requests take one of; no bucket if -1.
     pub max_concurrent_requests: i64,
     /// Tokens that come into the bucket each second; as many as it holds if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit_tokens_per_second: Option<u64>,
-    /// Requests that may wait for a token.
+    /// Whether requests may wait for a token: none if 0, else any number, as the queue hands them on at once.
     pub queue_size: u64,
-    /// Seconds that one may wait.
+    /// Seconds that one may wait, if the next token is not due before.
     pub queue_timeout_secs: u64,
 }
 

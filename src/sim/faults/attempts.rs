@@ -79,6 +79,13 @@ impl Faults {
         self.attempts.insert(id, Attempt { request, place, gave_up: false, history });
     }
 
+    /// An attempt is back at the router, with its request.
+    fn back(&mut self, id: RequestId) -> Request {
+        let attempt = self.attempt(id);
+        attempt.place = Place::Nowhere;
+        attempt.request.clone()
+    }
+
     /// An attempt is on its way to an instance.
     pub(in crate::sim) fn moved(&mut self, id: RequestId, instance: InstanceId) {
         self.attempt(id).place = Place::OnItsWay(instance);
@@ -88,7 +95,7 @@ impl Faults {
     /// wait.
     pub(super) fn sent(&mut self, id: RequestId, now: SimTime) {
         let history = self.attempt(id).history;
-        if history.retries == 0 {
+        if history.retries == 0 && history.leaves_at.is_none() {
             let leaves_at = self.patience.leaves_at(history.arrived_before, now);
             self.attempt(id).history.leaves_at = leaves_at;
         }
@@ -128,6 +135,11 @@ impl<W: Source> Simulation<W> {
                 self.queue.push(at, Class::Control, Event::HangUp { request: id, reason });
             }
         }
+    }
+
+    /// A request that was sent, and not taken, is back at the router.
+    pub(in crate::sim) fn recall(&mut self, id: RequestId) -> Request {
+        self.trouble().back(id)
     }
 
     /// A retry is due.
@@ -173,7 +185,9 @@ impl<W: Source> Simulation<W> {
         if self.cluster.role(instance) == Role::Decode {
             self.release(now, id, observer);
         }
-        if health == Health::Down {
+        if health == Health::Down && self.gateway.finds_out() {
+            self.come_back(now, id, instance, observer);
+        } else if health == Health::Down {
             self.give_up(now, id, Finish::Failed, observer);
         }
         false

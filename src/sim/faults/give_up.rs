@@ -109,7 +109,7 @@ impl<W: Source> Simulation<W> {
 
     /// The client of an attempt waits for it no longer, and nothing is set aside for it: it tries again, or is
     /// content with none. Until instances have read that, they go on with it.
-    pub(super) fn give_up(
+    pub(in crate::sim) fn give_up(
         &mut self,
         now: SimTime,
         id: RequestId,
@@ -118,6 +118,8 @@ impl<W: Source> Simulation<W> {
     ) {
         let place = self.trouble().attempt(id).place;
         let life = self.life(id, place);
+        self.tries.end(id);
+        self.end_limited(now, id);
         let destination = self.unreserve(now, id, observer);
         let faults = self.trouble();
         let attempt = faults.attempt(id);

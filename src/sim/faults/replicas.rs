@@ -30,6 +30,7 @@ impl<W: Source> Simulation<W> {
         observer.on(now, Occurrence::Crashed(instance, engine.scheduler().load()));
         self.put_to_sleep(now, instance);
         self.trouble().healths.set(instance, Health::Unnoticed);
+        self.connects(now, instance, Health::Unnoticed);
         self.see_load(now, instance, observer);
     }
 
@@ -59,7 +60,8 @@ impl<W: Source> Simulation<W> {
         }
     }
 
-    /// The gateway notices that a replica has stopped: what it was sent has failed.
+    /// The gateway notices that a replica has stopped: what it was sent has failed. Of a router that finds out by itself
+    /// the connections break, and it goes on sending requests there.
     pub(super) fn notice(
         &mut self,
         now: SimTime,
@@ -67,10 +69,17 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         self.trouble().healths.set(instance, Health::Down);
-        self.shut_out(instance);
+        let finds_out = self.gateway.finds_out();
+        if !finds_out {
+            self.shut_out(instance);
+        }
+        self.connects(now, instance, Health::Down);
         let is_lost = |place| matches!(place, Place::Lost(at, _) if at == instance);
         for id in self.trouble().find(is_lost) {
-            self.give_up(now, id, Finish::Failed, observer);
+            match self.trouble().attempt(id).place {
+                Place::Lost(_, None) if finds_out => self.come_back(now, id, instance, observer),
+                _ => self.give_up(now, id, Finish::Failed, observer),
+            }
         }
         self.fail_depending(now, instance, observer);
         self.end_drain(now, instance, observer);
@@ -84,6 +93,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         self.trouble().healths.set(instance, Health::Up);
+        self.connects(now, instance, Health::Up);
         if self.is_wanted(instance) {
             self.let_in(now, instance);
         }

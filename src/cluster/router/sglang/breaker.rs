@@ -30,6 +30,11 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
+    /// Whether it lets requests pass until some fail.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
     /// Whether requests pass now. After its time an open breaker lets all pass, until one fails.
     pub(crate) fn lets_pass(&mut self, rules: Rules, now: SimTime) -> bool {
         if let State::Open(since) = self.state

@@ -4,7 +4,9 @@ use super::backoff::Backoff;
 use super::balance::Balance;
 use super::bucket::Bucket;
 use super::cache_aware::{self, CacheAware};
+use super::checks::Checks;
 use super::consistent_hashing::ConsistentHashing;
+use super::known::Known;
 use super::manual::Manual;
 use super::policy::Policy;
 use super::power_of_two::PowerOfTwo;
@@ -145,6 +147,18 @@ pub(crate) fn health(config: &SglangRouterConfig) -> health::Rules {
         failures: config.health_failure_threshold,
         successes: config.health_success_threshold,
     }
+}
+
+/// What a router of `SGLang` in a simulation knows before it has workers, of which it asks how they are.
+pub(super) fn known(config: &SglangRouterConfig) -> Known {
+    let interval = seconds(config.health_check_interval_secs);
+    let checks = Checks::new(interval, seconds(config.health_check_timeout_secs));
+    Known::new(breaker(config), Some((health(config), checks)))
+}
+
+/// The same of vLLM's, which is simulated without health checks.
+pub(super) fn vllm_known(config: &VllmRouterConfig) -> Known {
+    Known::new(vllm_breaker(config), None)
 }
 
 /// Thirty years at most, so that times add up.

@@ -29,6 +29,11 @@ impl Health {
         self.is_healthy
     }
 
+    /// Whether it gets requests, and checks that succeed change nothing.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.is_healthy && self.against == 0
+    }
+
     /// A check succeeded or failed.
     pub(crate) fn check(&mut self, rules: Rules, is_success: bool) {
         if is_success == self.is_healthy {

@@ -4,10 +4,11 @@
 //! * `policy.rs`: what all of them are asked; `build.rs`: policies from settings
 //! * `tree.rs`, `tree/eviction.rs`, `text.rs`: the tree of prompts of `cache_aware`
 //! * `ring.rs`: where keys go; `balance.rs`: when the load is imbalanced
-//! * `breaker.rs`, `health.rs`, `backoff.rs`: which workers are asked, and when again
+//! * `breaker.rs`, `health.rs`, `backoff.rs`: which workers are asked, and when again; `checks.rs`,
+//!   `known.rs`: health checks, and all of this in a simulation
 //! * `registry.rs`: what the router knows of each worker
 //! * `route.rs`: the router of a simulation
-//! * `token_bucket.rs`: how fast requests may come
+//! * `token_bucket.rs`, `limit.rs`: how fast requests may come
 //!
 //! A *worker* is a replica, as the router calls it. The order of workers is that of a hash map with random keys:
 //! another one at each start, and fixed while the workers are.
@@ -20,9 +21,12 @@ pub(crate) mod breaker;
 pub(crate) mod bucket;
 pub(crate) mod build;
 pub(crate) mod cache_aware;
+mod checks;
 pub(crate) mod consistent_hashing;
 pub(crate) mod draw;
 pub(crate) mod health;
+mod known;
+pub(crate) mod limit;
 pub(crate) mod manual;
 pub(crate) mod policy;
 pub(crate) mod power_of_two;

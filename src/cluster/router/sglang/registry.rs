@@ -14,6 +14,12 @@ struct State {
     keys: FxHashMap<Box<str>, u32>,
 }
 
+impl State {
+    fn is_available(&mut self, rules: breaker::Rules, now: SimTime) -> bool {
+        self.health.is_healthy() && self.breaker.lets_pass(rules, now)
+    }
+}
+
 /// The workers of a router.
 #[derive(Debug, Clone)]
 pub(crate) struct Registry {
@@ -47,16 +53,34 @@ impl Registry {
         }
     }
 
+    /// There are so many workers at least; new ones are well.
+    pub(crate) fn grow(&mut self, workers: usize) {
+        if self.states.len() < workers {
+            self.states.resize_with(workers, State::default);
+            self.loads.resize(workers, 0);
+            self.keys.resize(workers, 0);
+        }
+    }
+
     /// Those of an order that are healthy and whose breaker is not open.
     pub(crate) fn workers(&mut self, order: &[Worker], now: SimTime) -> Workers<'_> {
         self.available.clear();
         for worker in order {
-            let State { health, breaker, .. } = &mut self.states[worker.index()];
-            if health.is_healthy() && breaker.lets_pass(self.breaker, now) {
+            if self.states[worker.index()].is_available(self.breaker, now) {
                 self.available.push(*worker);
             }
         }
         Workers { available: &self.available, loads: &self.loads, keys: &self.keys }
+    }
+
+    /// Whether a worker is healthy and its breaker is not open.
+    pub(crate) fn is_available(&mut self, worker: Worker, now: SimTime) -> bool {
+        self.states[worker.index()].is_available(self.breaker, now)
+    }
+
+    /// Whether all are available until requests or checks fail.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.states.iter().all(|state| state.health.is_calm() && state.breaker.is_closed())
     }
 
     /// A request goes to a worker.

@@ -2,19 +2,24 @@
 //! looks after its memory.
 //!
 //! A prompt is runs of tokens of four characters each. A request of a conversation brings its session as the key that
-//! policies read (`x-smg-routing-key`, `x-session-id`). Which replicas are down is what the cluster's gateway knows;
-//! breakers, health checks and retries of the router are not simulated.
+//! policies read (`x-smg-routing-key`, `x-session-id`).
+//!
+//! Which workers are dead the router finds out by itself: by requests that are not taken, with breakers, and by health
+//! checks. Answers are streams: a request counts as a success when it is taken, whatever becomes of it then. Of pairs of
+//! workers it knows what the cluster's gateway knows.
 
 use rand::seq::SliceRandom;
 
+use super::backoff::Backoff;
 use super::build::{self, Site, seconds};
 use super::draw::Draw;
+use super::known::Known;
 use super::manual::ROUTING_KEY;
 use super::policy::{Asked, Policy, Worker, Workers};
 use super::text::Tokens;
-use crate::cluster::ClusterView;
 use crate::cluster::router::vllm_router::consistent_hash::SESSIONS;
-use crate::cluster::router::{Needs, Route};
+use crate::cluster::router::{Needs, Route, Routed};
+use crate::cluster::{ClusterView, Health};
 use crate::ids::InstanceId;
 use crate::request::RequestView;
 use crate::rng::{Seed, Stream};
@@ -52,11 +57,13 @@ pub struct SglangFrame {
     router: MakersRouter,
     serves: Serves,
     stream: Stream,
+    backoff: Backoff,
+    /// Where waits between attempts are drawn.
+    waits: Stream,
     /// In the router's order; empty before the first request.
     order: Vec<Worker>,
     policy: Option<Policy<Tokens>>,
-    /// The available ones, where some are not.
-    available: Vec<Worker>,
+    known: Known,
     loads: Vec<u32>,
     /// When it was asked last.
     asked_at: SimTime,
@@ -66,15 +73,21 @@ pub struct SglangFrame {
 }
 
 impl SglangFrame {
-    /// A router that knows no instances yet; what it draws comes from the seed's stream `router`.
+    /// A router that knows no instances yet; what it draws comes from the seed's streams `router` and
+    /// `router-retries`.
     pub(crate) fn new(router: &MakersRouter, serves: Serves, seed: Seed) -> Self {
         Self {
+            known: known(router),
             router: router.clone(),
             serves,
             stream: seed.stream("router", 0),
+            backoff: match router {
+                MakersRouter::Sglang(config) => build::backoff(config),
+                MakersRouter::VllmRouter(config) => build::vllm_backoff(config),
+            },
+            waits: seed.stream("router-retries", 0),
             order: Vec::new(),
             policy: None,
-            available: Vec::new(),
             loads: Vec::new(),
             asked_at: SimTime::ZERO,
             evicts_at: SimTime::ZERO,
@@ -114,6 +127,16 @@ impl SglangFrame {
         self.order = order;
         self.loads = vec![0; workers as usize];
         policy
+    }
+
+    /// It is this time. An earlier one than before is the beginning of another run, on the same instances; of one instant
+    /// some see the steps that end then, which is a nanosecond later.
+    fn reach(&mut self, now: SimTime) {
+        if now + SimDuration::from_nanos(1) < self.asked_at {
+            self.begin_clock();
+            self.known = known(&self.router);
+        }
+        self.asked_at = now;
     }
 
     /// The clock begins: its memory is looked after an interval later.
@@ -211,16 +234,48 @@ fn due(next: &mut SimTime, now: SimTime, interval: SimDuration) -> Option<SimTim
     Some(SimTime::from_nanos(last))
 }
 
-impl Route for SglangFrame {
-    fn route(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
+/// What a router knows of its workers before there are any.
+fn known(router: &MakersRouter) -> Known {
+    match router {
+        MakersRouter::Sglang(config) => build::known(config),
+        MakersRouter::VllmRouter(config) => build::vllm_known(config),
+    }
+}
+
+impl SglangFrame {
+    /// What is sent to a worker fares so from now on.
+    pub(crate) fn connects(&mut self, worker: Worker, now: SimTime, health: Health) {
+        self.reach(now);
+        self.known.connects(worker, now, health);
+    }
+
+    /// A new worker is in the place of another.
+    pub(crate) fn renew(&mut self, worker: Worker) {
+        self.known.renew(worker);
+    }
+
+    /// A worker has begun to answer a request, or not taken it.
+    pub(crate) fn answered(&mut self, worker: Worker, now: SimTime, is_success: bool) {
+        self.reach(now);
+        self.known.answered(worker, now, is_success);
+    }
+
+    /// How long until a request is tried again of which so many attempts have failed, if it is.
+    pub(crate) fn waits_after(&mut self, failed: u32) -> Option<SimDuration> {
+        self.backoff.draw(failed, &mut self.waits)
+    }
+
+    /// The worker that gets a request, if there is one.
+    pub(crate) fn offer(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> Routed {
+        self.choose(request, view).map_or(Routed::Unavailable, Routed::To)
+    }
+
+    fn choose(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> Option<Worker> {
         let mut policy = match self.policy.take() {
             Some(policy) => policy,
             None => self.start(view.instances),
         };
-        if view.now < self.asked_at {
-            self.begin_clock();
-        }
-        self.asked_at = view.now;
+        self.reach(view.now);
         self.pass_time(&mut policy, view.now);
         self.adjust(&mut policy, view.now);
         if self.counts_loads() {
@@ -235,11 +290,6 @@ impl Route for SglangFrame {
             let held = view.signals.iter().map(|load| Some(i64::from(load.kv_blocks_held())));
             policy.polled(held.collect());
         }
-        if !view.down.is_empty() {
-            self.available.clear();
-            self.available.extend(self.order.iter().filter(|worker| view.is_up(**worker)));
-        }
-        let available = if view.down.is_empty() { &self.order } else { &self.available };
         let session = request.session.filter(|_| self.reads_keys());
         let session = session.map(|session| session.to_string());
         let headers = session.as_deref().map(|key| [(ROUTING_KEY, key), (SESSIONS[0], key)]);
@@ -249,11 +299,20 @@ impl Route for SglangFrame {
             text: Some(&text),
             headers: headers.as_ref().map_or(&[], |headers| &headers[..]),
         };
+        let available = self.known.available(&self.order, view.down, view.now);
+        let first = available.first().copied();
         let workers = Workers { available, loads: &self.loads, keys: view.sessions };
-        let chosen = policy.choose(&asked, workers, &mut self.stream);
+        let chosen = first.and_then(|_| policy.choose(&asked, workers, &mut self.stream));
         self.policy = Some(policy);
         // Ranges of lengths are not checked for health: nobody is there, and another one gets the prompt.
-        chosen.filter(|worker| view.is_up(*worker)).unwrap_or(available[0])
+        chosen.filter(|worker| view.is_up(*worker)).or(first)
+    }
+}
+
+impl Route for SglangFrame {
+    fn route(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
+        let chosen = self.choose(request, view);
+        chosen.unwrap_or_else(|| view.up().next().unwrap_or(InstanceId(0)))
     }
 
     fn needs(&self) -> Needs {
@@ -262,6 +321,7 @@ impl Route for SglangFrame {
             signals: self.polls(),
             by_session: self.counts_keys(),
             until_answered: self.serves == Serves::Prefills,
+            finds_out: self.serves == Serves::Whole,
             ..Needs::NOTHING
         }
     }
