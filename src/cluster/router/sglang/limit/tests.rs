@@ -57,9 +57,9 @@ impl Slow {
 proptest! {
     #[test]
     fn it_is_a_bucket_with_a_room(
-        steps in proptest::collection::vec((0_u64..700, 0_u32..3), 1..80),
-        // Rates at which a token takes whole milliseconds.
-        per_s in prop_oneof![Just(1_u64), Just(2), Just(4), Just(5)],
+        // Eighths of seconds, in which tokens are whole numbers of eighths: both reckon without rounding.
+        steps in proptest::collection::vec((0_u64..6, 0_u32..3), 1..80),
+        per_s in prop_oneof![Just(1_u64), Just(2), Just(4)],
         has_queue: bool,
         timeout in 1_u64..3,
     ) {
@@ -68,7 +68,7 @@ proptest! {
         let mut running = Vec::new();
         let mut now_ms = 0;
         for (number, (later, what)) in (0..).zip(steps) {
-            now_ms += later;
+            now_ms += later * 125;
             for id in slow.pass(now_ms) {
                 prop_assert!(limit.stop_waiting(id));
             }
