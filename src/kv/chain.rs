@@ -114,11 +114,27 @@ impl ChainHasher {
     /// the names of the blocks before.
     pub fn extend(&mut self, tokens: u32, names: &mut Vec<BlockHash>) {
         debug_assert_eq!(names.len(), self.named as usize, "names are appended in order");
-        while self.named < self.nameable(tokens) {
-            self.parent = self.name(self.parent, self.next);
-            self.next = self.tokens.skip(self.next, self.block_size);
-            self.named += 1;
-            names.push(self.parent);
+        let nameable = self.nameable(tokens);
+        while self.named < nameable {
+            let run = self.tokens.piece(self.next, u32::MAX);
+            let whole = run.len.saturating_sub(self.ahead()) / self.block_size;
+            if whole == 0 {
+                self.parent = self.name(self.parent, self.next);
+                self.next = self.tokens.skip(self.next, self.block_size);
+                self.named += 1;
+                names.push(self.parent);
+                continue;
+            }
+            // All of one segment.
+            let whole = whole.min(nameable - self.named);
+            let len = self.block_size + self.ahead();
+            let start = |index| run.start + index * self.block_size;
+            for index in 0..whole {
+                self.parent = self.parent.absorb(Segment { start: start(index), len, ..run });
+                names.push(self.parent);
+            }
+            self.next = self.tokens.skip(self.next, whole * self.block_size);
+            self.named += whole;
         }
     }
 
@@ -166,6 +182,29 @@ mod tests {
         let cut = names(&[(1, 0, 3), (1, 3, 20), (1, 23, 17)], 40, Lookahead::None);
         assert_eq!(whole.len(), 2);
         assert_eq!(whole, cut);
+    }
+
+    #[test]
+    fn blocks_of_one_segment_are_named_as_each_on_its_own() {
+        let cuts = (1..8).flat_map(|first| (1..40).map(move |second| [first, second, 90]));
+        for (lens, ahead) in
+            cuts.flat_map(|lens| [(lens, Lookahead::None), (lens, Lookahead::OneToken)])
+        {
+            let segments = lens.map(|len| Segment { stream: u64::from(len % 3), start: 0, len });
+            let content = Content { salt: 0, segments: Some(segments.into()) };
+            let prompt = lens.iter().sum();
+            let mut hasher = ChainHasher::new(RequestId(0), &content, prompt, None, 4, ahead);
+            let (mut name, mut at, mut each) = (hasher.parent, hasher.next, Vec::new());
+            for _ in 0..hasher.nameable(prompt + 9) {
+                name = hasher.name(name, at);
+                at = hasher.tokens.skip(at, 4);
+                each.push(name);
+            }
+            let mut names = Vec::new();
+            hasher.extend(prompt / 2, &mut names);
+            hasher.extend(prompt + 9, &mut names);
+            assert_eq!(names, each, "{lens:?}");
+        }
     }
 
     #[test]
