@@ -7,6 +7,9 @@
 //!
 //! `scale --trace FILE [--copies N] [--rate-scale X] …` replays a trace instead, N times one after the
 //! other, each time with hash ids of its own. The file is read before the clock starts.
+//!
+//! `scale --router TYPE --against TYPE [--rounds N] …` runs the same requests with both routers in turn, N times each, and prints
+//! the least time of each, how much of the prompts each found cached, and the ratio.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,25 +46,60 @@ fn main() {
         let rate_scale = value("--rate-scale", "1.0").parse().expect("a factor");
         (rows.len() as u32 * copies, replay(&trace, rate_scale))
     };
-    let text = format!(
-        "name = 'scale'\n\
-         [cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\ngpu = 'H100-SXM5-80GB'\n\
-         replicas = {instances}\nengine = {{ type = '{engine}' }}\n\
-         router = {{ type = '{router}' }}\n{workload}"
-    );
-    let file: ScenarioFile = toml::from_str(&text).expect("the scenario is TOML");
-    let scenario = Scenario::resolve(file, None).expect("the scenario holds together");
-
-    #[expect(clippy::disallowed_methods, reason = "how long the run takes is the result")]
-    let started = Instant::now();
-    let recorder = if arguments.iter().any(|argument| argument == "--figures") {
-        Recorder::of_figures(&scenario)
-    } else {
-        Recorder::of(&scenario)
+    let routed_by = |router: &str| {
+        let text = format!(
+            "name = 'scale'\n\
+             [cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\ngpu = 'H100-SXM5-80GB'\n\
+             replicas = {instances}\nengine = {{ type = '{engine}' }}\n\
+             router = {{ type = '{router}' }}\n{workload}"
+        );
+        let file: ScenarioFile = toml::from_str(&text).expect("the scenario is TOML");
+        Scenario::resolve(file, None).expect("the scenario holds together")
     };
-    let report = run(&scenario, (!rows.is_empty()).then(|| repeated(rows, copies)), recorder);
-    let seconds = started.elapsed().as_secs_f64();
-    assert_eq!(report.summary.completed, u64::from(requests));
+    let timed = |scenario: &Scenario| {
+        #[expect(clippy::disallowed_methods, reason = "how long the run takes is the result")]
+        let started = Instant::now();
+        let recorder = if arguments.iter().any(|argument| argument == "--figures") {
+            Recorder::of_figures(scenario)
+        } else {
+            Recorder::of(scenario)
+        };
+        let rows = (!rows.is_empty()).then(|| repeated(Arc::clone(&rows), copies));
+        let report = run(scenario, rows, recorder);
+        assert_eq!(report.summary.completed, u64::from(requests));
+        (started.elapsed().as_secs_f64(), report)
+    };
+    let against = value("--against", "");
+    if !against.is_empty() {
+        let names = [router, against];
+        let scenarios = [0, 1].map(|place: usize| routed_by(&names[place]));
+        let mut least = [f64::INFINITY; 2];
+        let mut cached = [0.0; 2];
+        for _ in 0..number("--rounds", "3") {
+            for place in [0, 1] {
+                let (seconds, report) = timed(&scenarios[place]);
+                least[place] = least[place].min(seconds);
+                cached[place] = share_cached(&report);
+            }
+        }
+        #[expect(clippy::print_stdout, reason = "the result")]
+        {
+            println!(
+                "{engine} {instances} instances {requests} requests: {} {:.3} s, {:.3} cached; {} {:.3} s, {:.3} cached; \
+                 ratio {:.2}; {:.0} MB at most",
+                names[0],
+                least[0],
+                cached[0],
+                names[1],
+                least[1],
+                cached[1],
+                least[0] / least[1],
+                peak_megabytes()
+            );
+        }
+        return;
+    }
+    let (seconds, report) = timed(&routed_by(&router));
     let per_request = seconds * 1e6 / f64::from(requests);
     #[expect(clippy::print_stdout, reason = "the result")]
     {
@@ -71,14 +109,19 @@ fn main() {
             1e6 / per_request,
             peak_megabytes()
         );
-        let (summary, cache) = (&report.summary, &report.summary.cache);
+        let summary = &report.summary;
         println!(
             "{:.0} s simulated, {:.1} requests inside on average, {:.3} of the prompts cached",
             summary.duration_s,
             summary.concurrency,
-            cache.cached_tokens as f64 / cache.prompt_tokens as f64
+            share_cached(&report)
         );
     }
+}
+
+fn share_cached(report: &BenchReport) -> f64 {
+    let cache = &report.summary.cache;
+    cache.cached_tokens as f64 / cache.prompt_tokens as f64
 }
 
 fn poisson(requests: u32, rate_per_s: f64, groups: u32) -> String {

@@ -28,7 +28,12 @@ impl BlockHash {
 
     /// The name is turned, so that no value cancels the one that it was made of.
     const fn then(self, value: u64) -> Self {
-        Self(mix(self.0.rotate_left(32) ^ mix(value)))
+        self.then_mixed(mix(value))
+    }
+
+    /// The same of a value that is mixed already.
+    const fn then_mixed(self, value: u64) -> Self {
+        Self(mix(self.0.rotate_left(32) ^ value))
     }
 
     /// The name of the same content in the blocks of a group of layers.
@@ -95,6 +100,17 @@ impl ChainHasher {
         Self { tokens, block_size, lookahead, namespace, parent: namespace, next, named: 0 }
     }
 
+    /// The same, as the block of this name is the last before a token, and so many tokens stand before that.
+    pub(super) fn behind(self, parent: BlockHash, next: Cursor, tokens: u32) -> Self {
+        Self { parent, next, named: tokens / self.block_size, ..self }
+    }
+
+    /// The name of the block before a token, if that is the last one named.
+    pub(super) fn parent_of(&self, at: Cursor) -> Option<BlockHash> {
+        let is_next = || self.tokens.position(at) == self.named * self.block_size;
+        (self.named > 0 && is_next()).then_some(self.parent)
+    }
+
     /// The runs of the prompt, where it shares with others.
     pub fn segments(&self) -> Option<&[Segment]> {
         self.tokens.segments.as_deref()
@@ -114,11 +130,30 @@ impl ChainHasher {
     /// the names of the blocks before.
     pub fn extend(&mut self, tokens: u32, names: &mut Vec<BlockHash>) {
         debug_assert_eq!(names.len(), self.named as usize, "names are appended in order");
-        while self.named < self.nameable(tokens) {
-            self.parent = self.name(self.parent, self.next);
-            self.next = self.tokens.skip(self.next, self.block_size);
-            self.named += 1;
-            names.push(self.parent);
+        let nameable = self.nameable(tokens);
+        names.reserve(nameable.saturating_sub(self.named) as usize);
+        while self.named < nameable {
+            let run = self.tokens.piece(self.next, u32::MAX);
+            let whole = run.len.saturating_sub(self.ahead()) / self.block_size;
+            if whole == 0 {
+                self.parent = self.name(self.parent, self.next);
+                self.next = self.tokens.skip(self.next, self.block_size);
+                self.named += 1;
+                names.push(self.parent);
+                continue;
+            }
+            // All of one segment.
+            let whole = whole.min(nameable - self.named);
+            let len = self.block_size + self.ahead();
+            let start = |index| run.start + index * self.block_size;
+            let stream = mix(run.stream);
+            names.extend((0..whole).map(|index| {
+                let place = u64::from(start(index)) << 32 | u64::from(len);
+                self.parent = self.parent.then_mixed(stream).then(place);
+                self.parent
+            }));
+            self.next = self.tokens.skip(self.next, whole * self.block_size);
+            self.named += whole;
         }
     }
 
@@ -166,6 +201,29 @@ mod tests {
         let cut = names(&[(1, 0, 3), (1, 3, 20), (1, 23, 17)], 40, Lookahead::None);
         assert_eq!(whole.len(), 2);
         assert_eq!(whole, cut);
+    }
+
+    #[test]
+    fn blocks_of_one_segment_are_named_as_each_on_its_own() {
+        let cuts = (1..8).flat_map(|first| (1..40).map(move |second| [first, second, 90]));
+        for (lens, ahead) in
+            cuts.flat_map(|lens| [(lens, Lookahead::None), (lens, Lookahead::OneToken)])
+        {
+            let segments = lens.map(|len| Segment { stream: u64::from(len % 3), start: 0, len });
+            let content = Content { salt: 0, segments: Some(segments.into()) };
+            let prompt = lens.iter().sum();
+            let mut hasher = ChainHasher::new(RequestId(0), &content, prompt, None, 4, ahead);
+            let (mut name, mut at, mut each) = (hasher.parent, hasher.next, Vec::new());
+            for _ in 0..hasher.nameable(prompt + 9) {
+                name = hasher.name(name, at);
+                at = hasher.tokens.skip(at, 4);
+                each.push(name);
+            }
+            let mut names = Vec::new();
+            hasher.extend(prompt / 2, &mut names);
+            hasher.extend(prompt + 9, &mut names);
+            assert_eq!(names, each, "{lens:?}");
+        }
     }
 
     #[test]

@@ -45,6 +45,8 @@ struct Branch {
     block_size: u32,
     /// Where it stands, and the name of its first block there.
     origin: (Place, BlockHash),
+    /// The name of the block before its first one, where that was known.
+    parent: Option<BlockHash>,
     /// The extents that hold blocks of it, in the order in which they were cached.
     copies: Ends,
 }
@@ -112,8 +114,9 @@ impl ContentTree {
         let origin = Self::origin(hasher, cursor, at);
         let (tokens, copies) = (hasher.tokens.clone(), Ends::default());
         let (namespace, block_size) = (hasher.namespace, hasher.block_size);
+        let (start, parent) = (cursor, hasher.parent_of(cursor));
         let branch =
-            Branch { tokens, start: cursor, blocks, namespace, block_size, origin, copies };
+            Branch { tokens, start, blocks, namespace, block_size, origin, parent, copies };
         let branch = self.add(branch);
         self.by_origin.insert(origin, branch);
         Place { branch, block: 0 }
@@ -127,7 +130,10 @@ impl ContentTree {
         let branch = self.branches[branch as usize].as_ref().expect("the branch of an extent");
         let before = branch.tokens.position(branch.start);
         let token = |block: u32| before + block * branch.block_size;
-        given_up.add((&branch.tokens, branch.namespace), token(blocks.start)..token(blocks.end));
+        let lost = token(blocks.start)..token(blocks.end);
+        let begin = branch.parent.map(|parent| (parent, branch.start, before));
+        let begin = begin.filter(|_| branch.block_size == given_up.chunk_tokens());
+        given_up.add((&branch.tokens, branch.namespace), begin, lost);
     }
 
     /// Removes a branch of which nothing is cached. Nothing is cached of those that stand at it

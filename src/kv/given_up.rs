@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::token_runs::TokenRuns;
+use super::token_runs::{Cursor, TokenRuns};
 use super::{BlockHash, ChainHasher};
 
 /// Chunks that have lost a block. The end of a sequence is forgotten first, so a chunk is given up with
@@ -12,8 +12,8 @@ pub(super) struct GivenUp {
     chunk_tokens: u32,
     /// In the order in which they were given up.
     names: Vec<BlockHash>,
-    /// The sequence that was looked at last, and its chunks.
-    latest: Option<(ChainHasher, Vec<BlockHash>)>,
+    /// The sequence that was looked at last, and its chunks, of which so many first ones are not known.
+    latest: Option<(ChainHasher, Vec<BlockHash>, usize)>,
 }
 
 impl GivenUp {
@@ -21,19 +21,40 @@ impl GivenUp {
         Self { chunk_tokens, names: Vec::new(), latest: None }
     }
 
-    /// These tokens of a sequence are forgotten, whole blocks.
-    pub(super) fn add(&mut self, (sequence, namespace): (&TokenRuns, BlockHash), lost: Range<u32>) {
+    /// How many tokens a chunk has.
+    pub(super) fn chunk_tokens(&self) -> u32 {
+        self.chunk_tokens
+    }
+
+    /// These tokens of a sequence are forgotten, whole blocks. They begin at the token of `begin` or behind it, where
+    /// the name of the chunk before that is given, and how many tokens stand before it.
+    pub(super) fn add(
+        &mut self,
+        (sequence, namespace): (&TokenRuns, BlockHash),
+        begin: Option<(BlockHash, Cursor, u32)>,
+        lost: Range<u32>,
+    ) {
         let chunks =
             (lost.start / self.chunk_tokens) as usize..(lost.end / self.chunk_tokens) as usize;
         if chunks.is_empty() {
             return;
         }
-        let is_latest = |latest: &(ChainHasher, _)| latest.0.tokens.is_same_sequence(sequence);
+        let is_latest = |latest: &(ChainHasher, _, usize)| {
+            latest.0.tokens.is_same_sequence(sequence) && latest.2 <= chunks.start
+        };
         if !self.latest.as_ref().is_some_and(is_latest) {
-            let hasher = ChainHasher::over(sequence.clone(), namespace, self.chunk_tokens);
-            self.latest = Some((hasher, Vec::new()));
+            let mut hasher = ChainHasher::over(sequence.clone(), namespace, self.chunk_tokens);
+            let mut unknown = 0;
+            if let Some((parent, next, tokens)) = begin {
+                hasher = hasher.behind(parent, next, tokens);
+                unknown = (tokens / self.chunk_tokens) as usize;
+            }
+            let mut known = self.latest.take().map(|(_, known, _)| known).unwrap_or_default();
+            known.clear();
+            known.resize(unknown, namespace);
+            self.latest = Some((hasher, known, unknown));
         }
-        if let Some((hasher, known)) = &mut self.latest {
+        if let Some((hasher, known, _)) = &mut self.latest {
             hasher.extend(lost.end, known);
             self.names.extend(known[chunks].iter().rev());
         }

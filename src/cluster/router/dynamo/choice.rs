@@ -39,51 +39,61 @@ impl Draw for Stream {
     }
 }
 
-/// Ranks that may be chosen, with their costs and, once asked for, weights.
+/// Memory to choose in.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidates {
-    pub ranks: Vec<Rank>,
-    pub costs: Vec<f64>,
-    ties: Vec<Rank>,
+    ranks: Vec<Rank>,
+    costs: Vec<f64>,
     weights: Vec<f64>,
 }
 
 impl Candidates {
-    pub(super) fn clear(&mut self) {
-        self.ranks.clear();
-        self.costs.clear();
-    }
-
-    pub(super) fn push(&mut self, rank: Rank, cost: f64) {
-        self.ranks.push(rank);
-        self.costs.push(cost);
-    }
-
-    /// One of them, with its cost.
+    /// One of these ranks, with its cost.
     ///
     /// # Panics
     /// When there is none.
     pub(super) fn choose(
         &mut self,
+        of: impl Iterator<Item = (Rank, f64)>,
         temperature: f64,
         request: RequestKey,
         draw: &mut impl Draw,
     ) -> (Rank, f64) {
-        let least = self.costs.iter().copied().fold(f64::INFINITY, f64::min);
-        let rank = if temperature > 0.0 {
-            probabilities(&self.costs, temperature, &mut self.weights);
-            draw.weighted(request, &self.ranks, &self.weights)
-        } else {
-            self.ties.clear();
-            let equal = self.ranks.iter().zip(&self.costs).filter(|(_, cost)| **cost <= least);
-            self.ties.extend(equal.map(|(rank, _)| *rank));
-            match self.ties[..] {
-                [only] => only,
-                _ => draw.any(request, &self.ties),
-            }
-        };
+        self.ranks.clear();
+        if temperature <= 0.0 {
+            return self.least(of, request, draw);
+        }
+        self.costs.clear();
+        for (rank, cost) in of {
+            self.ranks.push(rank);
+            self.costs.push(cost);
+        }
+        probabilities(&self.costs, temperature, &mut self.weights);
+        let rank = draw.weighted(request, &self.ranks, &self.weights);
         let place = self.ranks.iter().position(|one| *one == rank).expect("a candidate is drawn");
         (rank, self.costs[place])
+    }
+
+    fn least(
+        &mut self,
+        of: impl Iterator<Item = (Rank, f64)>,
+        request: RequestKey,
+        draw: &mut impl Draw,
+    ) -> (Rank, f64) {
+        let mut least = f64::INFINITY;
+        for (rank, cost) in of {
+            if cost < least {
+                least = cost;
+                self.ranks.clear();
+            }
+            if cost <= least {
+                self.ranks.push(rank);
+            }
+        }
+        match self.ranks[..] {
+            [only] => (only, least),
+            _ => (draw.any(request, &self.ranks), least),
+        }
     }
 }
 

@@ -94,6 +94,7 @@ impl Weights {
     }
 
     /// The cost of a rank.
+    #[inline]
     pub(super) fn cost(&self, state: &State) -> f64 {
         let overlap = state.overlap;
         let (device, lower) = (f64::from(overlap.device), self.lower(overlap));
@@ -105,6 +106,10 @@ impl Weights {
                 Prefill::NotButCredit => (blocks - credit).max(0.0) + requests,
                 _ => blocks + requests,
             };
+        }
+        if overlap == Overlap::default() {
+            let raw = (state.prefill_tokens + self.prompt_tokens) as f64;
+            return self.scale * (raw / self.block_size) + blocks + requests;
         }
         let cached = cached_tokens(self.host, self.disk, self.block_size, overlap);
         let uncached = self.prompt_tokens.saturating_sub(cached);
@@ -127,9 +132,11 @@ impl Weights {
 }
 
 /// Tokens of a prompt that tiers hold, each by its weight, rounded half up.
+#[inline]
 pub(super) fn cached_tokens(host: f64, disk: f64, block_size: f64, overlap: Overlap) -> u64 {
     let lower = host * f64::from(overlap.host) + disk * f64::from(overlap.disk);
-    ((f64::from(overlap.device) + lower) * block_size + 0.5).floor() as u64
+    // To a whole number is down, as nothing here is negative.
+    ((f64::from(overlap.device) + lower) * block_size + 0.5) as u64
 }
 
 /// What preferred taints make of a cost, by the sum of the weights of those that a worker has.

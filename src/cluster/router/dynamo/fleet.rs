@@ -108,12 +108,14 @@ impl Fleet {
         into: &mut Vec<Rank>,
     ) {
         into.clear();
-        let suits = |rank: &Rank| match (options, self.get(*rank)) {
-            (_, None) => false,
-            (None, Some(_)) => is_up(*rank),
-            (Some(options), Some(member)) => member.suits(*rank, options) && is_up(*rank),
-        };
-        into.extend(self.here.iter().copied().filter(suits));
+        let up = self.here.iter().copied().filter(|rank| is_up(*rank));
+        match options {
+            None => into.extend(up),
+            Some(options) => {
+                let member = |rank: Rank| self.get(rank).expect("it is here");
+                into.extend(up.filter(|rank| member(*rank).suits(*rank, options)));
+            }
+        }
         if let Some(bound) = bound {
             let is_bound = |rank: &Rank| self.get(*rank).is_some_and(|one| one.worker == bound);
             if into.iter().any(is_bound) {

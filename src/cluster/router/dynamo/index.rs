@@ -10,6 +10,9 @@
 //! * Where events are taken in by several threads, a look-up does not look who covers an edge if nobody covers it in
 //!   part and as many cover it as are still in the walk.
 //!
+//! What a rank covers of an edge it knows to be there, block by block, unless a block of that name came to stand on another
+//! edge meanwhile (*strays*). So blocks that are told of again cost what an edge costs.
+//!
 //! Edges that nobody covers are taken away when there are as many as others, where the maker looks for them every few
 //! minutes or by volume.
 
@@ -59,6 +62,8 @@ struct Node {
     is_child: bool,
     /// Blocks of ranks that are known to be here.
     named: usize,
+    /// Whether a rank may cover a block that it does not know to be here.
+    strays: bool,
 }
 
 impl Node {
@@ -131,7 +136,7 @@ impl Index {
     /// The edge that ends with a block, if blocks are not on one behind it already.
     fn begin_behind(&mut self, rank: Rank, parent: u64, blocks: &[u64]) -> Option<Edge> {
         let edge = *self.places[rank.index()].get(&parent)?;
-        let node = &mut self.edges[edge];
+        let node = &self.edges[edge];
         let at = node.at(parent).filter(|at| *at < node.covered(rank));
         let Some(at) = at else {
             self.forget(rank, parent);
@@ -142,14 +147,14 @@ impl Index {
             return Some(edge);
         }
         if same == blocks.len() {
-            let covered = node.covered(rank).max(at + 1 + same);
-            node.cover(rank, covered);
-            self.know(rank, blocks, edge);
+            let known = self.cover(rank, edge, at + 1 + same).saturating_sub(at + 1);
+            self.know(rank, &blocks[known.min(same)..], edge);
             return None;
         }
         if same == behind && !node.is_inner {
+            let known = self.cover(rank, edge, at + 1 + same).saturating_sub(at + 1);
             self.extend(rank, edge, &blocks[same..]);
-            self.know(rank, blocks, edge);
+            self.know(rank, &blocks[known..], edge);
             return None;
         }
         self.cut(edge, at + 1);
@@ -162,23 +167,31 @@ impl Index {
             let Some(&child) = self.edges[edge].children.get(first) else {
                 return self.branch(rank, edge, blocks);
             };
-            let node = &mut self.edges[child];
+            let node = &self.edges[child];
             let (same, len) = (node.same(0, blocks), node.blocks.len());
-            if same < len && same == blocks.len() {
-                let covered = node.covered(rank).max(same);
-                node.cover(rank, covered);
-                return self.know(rank, blocks, child);
-            }
-            if same < len {
+            if same < len && same < blocks.len() {
                 self.cut(child, same);
             }
-            self.edges[child].cover(rank, same);
-            self.know(rank, &blocks[..same], child);
+            let known = self.cover(rank, child, same).min(same);
+            self.know(rank, &blocks[known..same], child);
+            if same < len && same == blocks.len() {
+                return;
+            }
             (edge, blocks) = (child, &blocks[same..]);
             if same < len {
                 return self.branch(rank, edge, blocks);
             }
         }
+    }
+
+    /// A rank covers this much of an edge at least. Returns how many of its first blocks it knows to be there.
+    fn cover(&mut self, rank: Rank, edge: Edge, blocks: usize) -> usize {
+        let node = &mut self.edges[edge];
+        let covered = node.covered(rank);
+        if covered < blocks {
+            node.cover(rank, blocks);
+        }
+        if node.strays { 0 } else { covered }
     }
 
     /// Blocks follow an edge that has none of them behind it.
@@ -233,6 +246,7 @@ impl Index {
         }
         node.is_inner = true;
         let (full, cutoffs) = (tail.full.clone(), tail.cutoffs.clone());
+        let strays = node.strays;
         let tail = self.add(tail);
         self.edges[edge].children.insert(first, tail);
         let blocks = std::mem::take(&mut self.edges[tail].blocks);
@@ -243,6 +257,8 @@ impl Index {
             self.know(rank, &blocks[..cutoff], tail);
         }
         self.edges[tail].blocks = blocks;
+        // They were taken from an edge on which they are no more.
+        self.edges[edge].strays = strays;
     }
 
     /// A rank has removed blocks.
@@ -288,7 +304,9 @@ impl Index {
         self.unlink(children);
         let blocks = std::mem::take(&mut self.edges[edge].blocks);
         for block in &blocks[gone] {
-            self.forget(rank, *block);
+            if let Some(other) = self.forget(rank, *block).filter(|other| *other != edge) {
+                self.edges[other].strays = true;
+            }
         }
         // Without a block that names it, it may be gone; then its blocks are nobody's.
         self.edges[edge].blocks = blocks;
@@ -364,7 +382,10 @@ impl Index {
             let before = self.places[rank.index()].insert(block, edge);
             self.edges[edge].named += 1;
             if let Some(before) = before {
-                self.edges[before].named -= 1;
+                // On another edge, or the name is twice on this one.
+                let node = &mut self.edges[before];
+                node.named -= 1;
+                node.strays = true;
                 if before != edge {
                     self.release(before);
                 }
@@ -372,13 +393,14 @@ impl Index {
         }
     }
 
-    fn forget(&mut self, rank: Rank, block: u64) {
-        if let Some(edge) = self.places[rank.index()].remove(&block) {
-            self.edges[edge].named -= 1;
-            if !self.edges[edge].is_child {
-                self.release(edge);
-            }
+    /// A block of a rank is known to be nowhere. Returns the edge on which it was.
+    fn forget(&mut self, rank: Rank, block: u64) -> Option<Edge> {
+        let edge = self.places[rank.index()].remove(&block)?;
+        self.edges[edge].named -= 1;
+        if !self.edges[edge].is_child {
+            self.release(edge);
         }
+        Some(edge)
     }
 
     fn add(&mut self, node: Node) -> Edge {
@@ -446,5 +468,16 @@ impl Index {
     /// Edges that are kept.
     pub fn kept(&self) -> usize {
         self.edges.len() - self.free.len()
+    }
+    /// Whether ranks know to be on an edge what they cover of it, where it has no strays.
+    #[cfg(test)]
+    pub(super) fn knows_what_is_covered(&self) -> bool {
+        let edges = self.edges.iter().enumerate().filter(|(_, node)| !node.strays);
+        edges.into_iter().all(|(edge, node)| {
+            self.places.iter().zip(0..).all(|(places, rank)| {
+                let covered = &node.blocks[..node.covered(Rank(rank))];
+                covered.iter().all(|block| places.get(block) == Some(&edge))
+            })
+        })
     }
 }

@@ -14,7 +14,7 @@
 //! * `fleet.rs`, `sessions.rs`: which ranks a request may use
 //! * `waiting.rs`, `classes.rs`: who waits, and who is next
 //! * `service.rs`: all of it, from arrival to departure
-//! * `routing.rs`: that as a router of the simulation
+//! * `routing.rs`, `on_the_way.rs`: that as a router of the simulation
 //!
 //! Prompts are chains of block names: equal names mean equal content from the begin of the prompt on. Left out: load models
 //! of prefills (`router_prefill_load_model`), `router_approximate_cache_policy=lru`, shared caches, synchronisation of
@@ -29,6 +29,7 @@ mod fleet;
 mod index;
 mod knowledge;
 mod load;
+mod on_the_way;
 mod owners;
 mod paths;
 mod ranks;

@@ -6,9 +6,8 @@
 //! A pool of instances that prefill what others decode tracks no active blocks; the pool of those that decode looks at
 //! its load alone, without prefill tokens, and shares no blocks.
 
-use std::collections::BTreeMap;
-
 use super::knowledge::Tier;
+use super::on_the_way::OnTheWay;
 use super::{Ask, KvRouter, Member, Options, Outcome, Pool, Prompt, Rank, Rejection, RequestKey};
 use crate::cluster::ClusterView;
 use crate::cluster::router::{Needs, Route, Routed, Signal};
@@ -34,11 +33,10 @@ pub struct Dynamo {
     /// Of those, the ones that were down as it looked last.
     down: Vec<InstanceId>,
     clock: Clock,
-    /// Events on their way, by when they come.
-    on_the_way: BTreeMap<(SimTime, u64), (Rank, CacheEvent)>,
-    heard: u64,
+    on_the_way: OnTheWay,
     outcomes: Vec<Outcome>,
     names: Vec<BlockHash>,
+    numbers: Vec<u64>,
 }
 
 /// Time that goes on where runs begin anew.
@@ -84,10 +82,10 @@ impl Dynamo {
             instances: 0,
             down: Vec::new(),
             clock: Clock::default(),
-            on_the_way: BTreeMap::new(),
-            heard: 0,
+            on_the_way: OnTheWay::default(),
             outcomes: Vec::new(),
             names: Vec::new(),
+            numbers: Vec::new(),
         }
     }
 
@@ -123,9 +121,7 @@ impl Dynamo {
     pub fn hear(&mut self, instance: InstanceId, events: Vec<(SimTime, CacheEvent)>) {
         let rank = Rank(instance.0);
         for (at, event) in events {
-            self.heard += 1;
-            let key = (at + self.clock.before + self.lag, self.heard);
-            self.on_the_way.insert(key, (rank, event));
+            self.on_the_way.add(at + self.clock.before + self.lag, rank, event);
         }
     }
 
@@ -173,24 +169,25 @@ impl Dynamo {
     }
 
     fn take_in(&mut self, now: SimTime) {
-        while let Some(next) = self.on_the_way.first_entry().filter(|next| next.key().0 <= now) {
-            let (rank, event) = next.remove();
-            self.learn(rank, event);
+        while let Some((rank, event)) = self.on_the_way.next(now) {
+            self.learn(rank, &event);
         }
     }
 
-    fn learn(&mut self, rank: Rank, event: CacheEvent) {
-        let numbers =
-            |names: &[BlockHash]| names.iter().map(|name| name.number()).collect::<Vec<_>>();
+    fn learn(&mut self, rank: Rank, event: &CacheEvent) {
+        let Self { router, numbers, .. } = self;
+        numbers.clear();
         match event {
             CacheEvent::Stored { parent, names, .. } => {
                 let parent = parent.map(BlockHash::number);
-                self.router.stored(rank, Tier::Device, parent, &numbers(&names));
+                numbers.extend(names.iter().map(|name| name.number()));
+                router.stored(rank, Tier::Device, parent, numbers);
             }
             CacheEvent::Removed { names } => {
-                self.router.removed(rank, Tier::Device, &numbers(&names));
+                numbers.extend(names.iter().map(|name| name.number()));
+                router.removed(rank, Tier::Device, numbers);
             }
-            CacheEvent::Cleared => self.router.cleared(rank),
+            CacheEvent::Cleared => router.cleared(rank),
         }
     }
 

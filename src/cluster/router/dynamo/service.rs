@@ -86,6 +86,8 @@ struct Scratch {
     overlaps: Vec<Overlap>,
     active: Vec<u32>,
     states: Vec<(Rank, State)>,
+    /// Of those, the least.
+    least_prefill_tokens: u64,
     candidates: Candidates,
     ties: Vec<Rank>,
 }
@@ -221,9 +223,15 @@ impl KvRouter {
             self.send(now, &ask, &overlaps, draw, outcomes);
             return overlaps;
         }
-        let best = self.scratch.eligible.iter().map(|rank| self.cached(overlaps[rank.index()]));
-        let cached = best.max().unwrap_or(0).min(ask.prompt_tokens);
-        let class = self.classes.of(ask.options.as_deref(), ask.prompt_tokens - cached);
+        let most = || {
+            let each = self.scratch.eligible.iter().map(|rank| self.cached(overlaps[rank.index()]));
+            each.max().unwrap_or(0).min(ask.prompt_tokens)
+        };
+        let class = if is_alone {
+            0
+        } else {
+            self.classes.of(ask.options.as_deref(), ask.prompt_tokens - most())
+        };
         let one = &self.classes.all[class];
         let backlog = one.line.held().requests > 0;
         let goes = !self.are_busy(one, &self.scratch.eligible);
@@ -240,6 +248,7 @@ impl KvRouter {
             self.send(now, &ask, &overlaps, draw, outcomes);
             return overlaps;
         }
+        let cached = most();
         self.numbered += 1;
         self.classes.all[class].line.push(now, self.numbered, ask, overlaps, cached);
         self.drain(now, draw, outcomes);
@@ -343,24 +352,29 @@ impl KvRouter {
     fn weigh_eligible(&mut self, ask: &Ask, overlaps: &[Overlap]) {
         let tracks_blocks = self.config.router_track_active_blocks;
         let shares = self.shares(ask.options.as_deref());
-        let Scratch { eligible, inside, active, states, .. } = &mut self.scratch;
+        let Scratch { eligible, inside, active, states, least_prefill_tokens, .. } =
+            &mut self.scratch;
         active.clear();
         active.resize(self.fleet.len(), 0);
         if tracks_blocks && shares {
             self.loads.active_runs(&ask.prompt, inside, |rank, run| active[rank.index()] = run);
         }
         states.clear();
+        let mut least = u64::MAX;
         states.extend(eligible.iter().map(|&rank| {
             let more = ask.prompt.blocks - active[rank.index()];
             let blocks = self.loads.blocks(rank) + u64::from(more);
+            let prefill_tokens = self.loads.prefill_tokens(rank);
+            least = least.min(prefill_tokens);
             let state = State {
                 overlap: overlaps.get(rank.index()).copied().unwrap_or_default(),
-                prefill_tokens: self.loads.prefill_tokens(rank),
+                prefill_tokens,
                 blocks: if tracks_blocks { blocks } else { 0 },
                 requests: self.loads.requests(rank),
             };
             (rank, state)
         }));
+        *least_prefill_tokens = least;
     }
 
     fn shares(&self, options: Option<&Options>) -> bool {
@@ -414,31 +428,28 @@ impl KvRouter {
     fn choose(&mut self, ask: &Ask, draw: &mut impl Draw) -> (Rank, f64) {
         let options = ask.options.as_deref();
         let tracks_prefill = self.tracks_prefill(options);
-        let Scratch { states, candidates, ties, .. } = &mut self.scratch;
+        let Scratch { states, candidates, ties, least_prefill_tokens, .. } = &mut self.scratch;
         if let Some(DynamoSelection::TwoTier(config)) = &self.config.worker_selection {
             let blocks = ask.prompt_tokens.div_ceil(u64::from(self.block_size));
             two_tier::best(config, blocks, states, ties);
             return (draw.first(ask.key, ties), 0.0);
         }
-        let least = states.iter().map(|(_, state)| state.prefill_tokens).min().unwrap_or(0);
         let weights = Weights::new(
             &self.config,
             self.pool,
             self.block_size,
             ask.prompt_tokens,
             tracks_prefill,
-            least,
+            *least_prefill_tokens,
         );
-        candidates.clear();
-        for (rank, state) in states.iter() {
-            let mut cost = weights.cost(state);
-            if let Some(options) = options.filter(|one| !one.preferred_taints.is_empty()) {
-                let weights = self.fleet.get(*rank).map_or(0.0, |one| one.preference(options));
-                cost = preferred(cost, weights);
-            }
-            candidates.push(*rank, cost);
-        }
-        candidates.choose(self.config.router_temperature, ask.key, draw)
+        let options = options.filter(|one| !one.preferred_taints.is_empty());
+        let costs = states.iter().map(|(rank, state)| {
+            let cost = weights.cost(state);
+            let Some(options) = options else { return (*rank, cost) };
+            let weights = self.fleet.get(*rank).map_or(0.0, |one| one.preference(options));
+            (*rank, preferred(cost, weights))
+        });
+        candidates.choose(costs, self.config.router_temperature, ask.key, draw)
     }
 
     /// Requests that wait at the router.

@@ -111,6 +111,7 @@ proptest! {
                     set.clear();
                 }
             }
+            prop_assert!(index.knows_what_is_covered());
             for blocks in [&blocks, &tree[&blocks[blocks.len() - 1]].1, &probe] {
                 let told = runs_of(|tell| index.runs(blocks, tell));
                 prop_assert_eq!(told, naive_runs(&sets, blocks));
@@ -136,6 +137,7 @@ proptest! {
             } else {
                 index.remove(Rank(rank), &blocks[at..=at]);
             }
+            prop_assert!(index.knows_what_is_covered());
             let told = runs_of(|tell| index.runs(&blocks, tell));
             for (rank, run) in told {
                 prop_assert!(blocks[..run as usize].iter().all(|one| ever[rank.index()].contains(one)));
@@ -146,6 +148,32 @@ proptest! {
         }
         prop_assert!(runs_of(|tell| index.runs(&chain(&[0, 0]), tell)).is_empty());
         prop_assert!(index.kept() <= 200 * 9 + 1);
+    }
+
+    /// Any order of events of several blocks: what is taken for known is known.
+    #[test]
+    fn an_index_knows_what_it_need_not_look_for(
+        steps in proptest::collection::vec(
+            (0..RANKS, paths(), 0..9_usize, 0..6_u8),
+            1..200,
+        ),
+    ) {
+        let mut index = Index::new(Threads::Several);
+        for (rank, path, count, kind) in steps {
+            let mut blocks = chain(&path);
+            let at = count % blocks.len();
+            let parent = at.checked_sub(1).map(|at| blocks[at]);
+            match kind {
+                0 => index.store(Rank(rank), None, &blocks),
+                1..4 => index.store(Rank(rank), parent, &blocks[at..]),
+                4 => index.remove(Rank(rank), &blocks[at..]),
+                _ => {
+                    blocks.reverse();
+                    index.remove(Rank(rank), &blocks[..=at]);
+                }
+            }
+            prop_assert!(index.knows_what_is_covered());
+        }
     }
 
     /// Loads against lists of requests, and zero when all have left.
