@@ -66,6 +66,11 @@ impl Difference {
         assert_eq!(a.len(), b.len(), "as many values of both");
         let first = basis.first.min(a.len());
         assert!(first >= 2, "a deviation takes two values, got {first}");
+        let but_rounding: Vec<f64> = a.iter().zip(b).map(|(a, b)| unrounded(*a, *b)).collect();
+        let b = match basis.pairing {
+            Pairing::Paired => &but_rounding[..],
+            Pairing::Independent => b,
+        };
         let (mean_a, mean_b) = (mean(a), mean(b));
         let errors = |ratio| {
             let error = |of: usize| StandardError::new(&a[..of], &b[..of], ratio, a.len(), basis);
@@ -90,6 +95,12 @@ impl Difference {
     pub fn difference(&self) -> f64 {
         self.mean_b - self.mean_a
     }
+}
+
+/// `b`, or `a` where they differ as the same numbers do that are added up in another order.
+fn unrounded(a: f64, b: f64) -> f64 {
+    const ROUNDING: f64 = 1e-12;
+    if (b - a).abs() <= ROUNDING * a.abs() { a } else { b }
 }
 
 /// The deviation of a mean, and what it is known by.

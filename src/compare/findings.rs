@@ -99,6 +99,8 @@ fn against(other: usize, runs: &Runs) -> Against {
 pub fn title(name: &str) -> String {
     match (name, MetricKey::parse(name)) {
         ("slo_attainment", _) => "SLO attainment".to_owned(),
+        ("cache_hit_rate", _) => "Cache hit rate (%)".to_owned(),
+        ("busy_max_over_mean", _) => "Busy max/mean".to_owned(),
         (_, Some(key)) => key.title(Tool::Vllm),
         (_, None) => name.to_owned(),
     }

@@ -175,6 +175,22 @@ fn equal_values_are_identical_and_equal_differences_are_certain() {
 }
 
 #[test]
+fn the_order_in_which_numbers_are_added_up_makes_no_difference() {
+    let (one, other) = (0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1);
+    assert!(one > other);
+    let found = Difference::new(&[one, 2.0], &[other, 2.0], basis(Pairing::Paired, 2));
+    assert_eq!(Verdict::new(&found, Sense::LowerIsBetter, true), Verdict::Identical);
+    let tiny = Difference::new(&[1.0, 2.0], &[1.0 + 1e-9, 2.0], basis(Pairing::Paired, 2));
+    assert!(tiny.difference() > 0.0);
+}
+
+#[test]
+fn a_difference_that_is_written_as_0_has_no_sign() {
+    assert_eq!(around(-0.3, 13.0), ("0".to_owned(), "13".to_owned()));
+    assert_eq!(around(-0.6, 13.0), ("-1".to_owned(), "13".to_owned()));
+}
+
+#[test]
 fn several_differences_stand_only_against_their_number() {
     // 0.05/4 = 0.0125, then 0.05/3 = 0.0167, then 0.025: the third does not stand, nor what follows.
     let p_values = [0.03, 0.01, 0.04, 0.015];

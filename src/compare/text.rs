@@ -5,6 +5,7 @@ use super::findings::{Against, Finding, Findings, plain, title};
 use super::runs::Runs;
 use super::{Pairing, Verdict, around, quantity};
 use crate::plain::table;
+use crate::stats;
 
 /// The whole report.
 pub(super) fn text(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
@@ -12,7 +13,39 @@ pub(super) fn text(all: &[Contestant], runs: &Runs, findings: &Findings) -> Stri
     for one in &findings.each {
         text += &against(&all[one.other], runs, one);
     }
+    if findings.each.len() > 1 {
+        text += &side_by_side(all, runs, findings);
+    }
     text + &overall(all, runs, findings)
+}
+
+/// All scenarios in one table: the mean of each judged figure, and its difference from the baseline.
+fn side_by_side(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
+    let head = runs.judged.iter().flat_map(|name| [title(name), "against A".to_owned()]);
+    let head = [String::new()].into_iter().chain(head).collect();
+    let name = |one: &Contestant| format!("{}  {}", one.letter, one.name());
+    let mean =
+        |name| runs.values(0, name).map_or("–".to_owned(), |all| quantity(stats::mean(&all)));
+    let baseline = runs.judged.iter().flat_map(|name| [mean(name), String::new()]);
+    let baseline = [name(&all[0])].into_iter().chain(baseline).collect();
+    let others = findings.each.iter().map(|one| {
+        let cells = runs.judged.iter().flat_map(|name| {
+            let finding = one.judged.iter().find(|finding| finding.name == *name);
+            finding.map_or([String::new(), String::new()], |finding| {
+                [quantity(finding.found.mean_b), signed_difference(finding)]
+            })
+        });
+        [name(&all[one.other])].into_iter().chain(cells).collect()
+    });
+    let rows: Vec<Vec<String>> = [head, baseline].into_iter().chain(others).collect();
+    format!("\n# All beside each other\n{}", table(&rows, &[]))
+}
+
+fn signed_difference(finding: &Finding) -> String {
+    let found = &finding.found;
+    let (difference, half) = around(found.difference(), found.half_width);
+    let sign = if found.difference() > 0.0 { "+" } else { "" };
+    format!("{sign}{difference} ± {half}")
 }
 
 fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
@@ -74,14 +107,8 @@ fn against(other: &Contestant, runs: &Runs, one: &Against) -> String {
     let head = ["", "A", &letter.to_string(), "difference"].map(str::to_owned);
     let rows = one.judged.iter().map(|finding| {
         let found = &finding.found;
-        let (difference, half) = around(found.difference(), found.half_width);
-        let sign = if found.difference() > 0.0 { "+" } else { "" };
-        [
-            title(&finding.name),
-            quantity(found.mean_a),
-            quantity(found.mean_b),
-            format!("{sign}{difference} ± {half}"),
-        ]
+        let [a, b] = [found.mean_a, found.mean_b].map(quantity);
+        [title(&finding.name), a, b, signed_difference(finding)]
     });
     let head = format!("\n# {letter} against A\n{}", columns([head].into_iter().chain(rows)));
     let sentences = one.judged.iter().map(|finding| sentence(finding, letter, runs) + "\n");

@@ -83,7 +83,10 @@ pub fn around(value: f64, half_width: f64) -> (String, String) {
         return (quantity(value), "0".to_owned());
     }
     let decimals = (1 - half_width.log10().floor() as i32).clamp(0, 9) as usize;
-    (format!("{value:.decimals$}"), format!("{half_width:.decimals$}"))
+    let text = format!("{value:.decimals$}");
+    let is_zero = text.chars().all(|letter| "-0.".contains(letter));
+    let text = if is_zero { text.replacen('-', "", 1) } else { text };
+    (text, format!("{half_width:.decimals$}"))
 }
 
 /// A share in percent.

@@ -5,7 +5,7 @@
 //! means over equal spans, the span stated below the axis. Equal input gives equal bytes; text
 //! stays text, in the reader's sans-serif font.
 //!
-//! Scenarios are drawn beside each other by [`comparison_figures`], a figure of many runs over what they
+//! Scenarios are drawn beside each other by [`comparison_figures`] and [`side_by_side_figure`], a figure of many runs over what they
 //! differ in by [`crossing_figure`], the points of a sweep by [`curve_figure`] and [`heat_figure`], what was
 //! measured beside what was simulated by [`measured_figure`].
 
@@ -23,6 +23,7 @@ mod front;
 mod heat;
 mod replicas;
 mod scaling;
+mod side_by_side;
 mod step_time;
 mod timeline;
 
@@ -45,6 +46,7 @@ pub use curves::{CurvePanel, Measure, Points, Range, SERIES_MAX};
 pub use errors::MeasuredFigure;
 pub use front::{FrontPanel, FrontPoint};
 pub use heat::HeatPanel;
+pub use side_by_side::{Mark, SideBySide, side_by_side_figure};
 pub use step_time::StepCurve;
 
 /// One figure, ready to be written to a file.

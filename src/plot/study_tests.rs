@@ -129,3 +129,29 @@ fn errors_are_bars_with_their_numbers_and_large_ones_stand_out() {
     assert!(figure(100.0, 100.0).contains("\n0.0 %"));
     assert!(figure(1.0, 900.0).contains("+89,900.0 %"), "what is beyond the axis is still told");
 }
+
+#[test]
+fn scenarios_stay_on_their_sheet_whatever_their_values() {
+    let judgements = [Judgement::Better, Judgement::Worse, Judgement::Neither];
+    for case in 0..60_u64 {
+        let value = |place: u64| {
+            let drawn = mix(case * 1000 + place);
+            let size = 10_f64.powi((drawn % 11) as i32 - 4) * (drawn % 97) as f64;
+            if case % 5 == 4 { -size } else { size }
+        };
+        let scenarios = 1 + case % 26;
+        let names: Vec<String> = (0..scenarios).map(|at| format!("<{at}> & \u{0}")).collect();
+        let mark = |at: u64| {
+            let judgement = judgements[at as usize % 3];
+            let mark = Mark { mean: value(at), half_width: value(at + 500).abs(), judgement };
+            (mix(at + case) % 9 > 0 && case % 7 > 0).then_some(mark)
+        };
+        let figure = |number: u64| SideBySide {
+            heading: "P99 TTFT".to_owned(),
+            unit: "ms".to_owned(),
+            marks: (0..scenarios).map(|at| mark(number * 40 + at)).collect(),
+        };
+        let figures: Vec<SideBySide> = (0..case % 10).map(figure).collect();
+        sound(&side_by_side_figure(&names, &figures, 10, 0.95));
+    }
+}

@@ -8,18 +8,23 @@ use crate::cli::args::Format;
 use crate::cli::failure::{Failure, overrides};
 use crate::cli::terminal::listener;
 use crate::compare::{Compare, Pairing};
-use crate::load::{Changes, Draft};
+use crate::load::{Changes, Draft, only};
 
 /// `servecast compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     servecast compare scenarios/routing.toml\n  \
+    servecast compare scenarios/routing.toml --only 'sticky sessions' --only prefix-aware\n  \
     servecast compare now.toml then.toml --seeds 10..100 --within 1% --output-dir out/then\n  \
     servecast compare now.toml then.toml --metric p99_ttft_ms,slo_attainment --format json")]
 pub(in crate::cli) struct CompareArguments {
     /// Scenario files; the first is the baseline, as is the base of a file with variants
     #[arg(required = true)]
     pub(in crate::cli) scenarios: Vec<PathBuf>,
+    /// Compare only scenarios of this name, in which `*` stands for any text; may be repeated, and the first is the
+    /// baseline
+    #[arg(long, value_name = "NAME")]
+    pub(super) only: Vec<String>,
     /// Override a value of every scenario, as in `cluster.replicas=4`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(super) overrides: Vec<String>,
@@ -90,7 +95,7 @@ impl CompareArguments {
         for path in &self.scenarios {
             drafts.extend(changes.load(Some(path))?.each);
         }
-        let mut compare = Compare::new(drafts);
+        let mut compare = Compare::new(only(drafts, &self.only)?);
         compare.seeds = [self.seeds.first, self.seeds.most];
         compare.confidence = self.confidence;
         compare.within = self.within;

@@ -20,10 +20,55 @@ pub(super) fn write(dir: &mut RunDir, compared: &Compared) -> anyhow::Result<()>
     figures(dir, compared)
 }
 
+/// All scenarios in one figure.
+#[cfg(feature = "plot")]
+fn side_by_side(found: &Compared) -> crate::plot::Figure {
+    use crate::compare::title;
+    use crate::plot::{Judgement, Mark, SideBySide, side_by_side_figure};
+    use crate::stats::mean;
+    let (runs, findings) = (&found.runs, &found.findings);
+    let figures = runs.judged.iter().map(|name| {
+        let first = runs.values(0, name).map(|values| Mark {
+            mean: mean(&values),
+            half_width: 0.0,
+            judgement: Judgement::Neither,
+        });
+        let others = findings.each.iter().map(|one| {
+            let finding = one.judged.iter().find(|finding| finding.name == *name)?;
+            Some(Mark {
+                mean: finding.found.mean_b,
+                half_width: finding.found.half_width,
+                judgement: judgement(finding.verdict),
+            })
+        });
+        let title = title(name);
+        let (heading, unit) = title.split_once(" (").unwrap_or((&title, ""));
+        SideBySide {
+            heading: heading.to_owned(),
+            unit: unit.trim_end_matches(')').to_owned(),
+            marks: [first].into_iter().chain(others).collect(),
+        }
+    });
+    let figures: Vec<SideBySide> = figures.collect();
+    let names: Vec<String> = found.contestants.iter().map(|one| one.name().to_owned()).collect();
+    side_by_side_figure(&names, &figures, runs.seeds(), runs.basis.confidence)
+}
+
+#[cfg(feature = "plot")]
+fn judgement(verdict: crate::compare::Verdict) -> crate::plot::Judgement {
+    use crate::compare::Verdict;
+    use crate::plot::Judgement;
+    match verdict {
+        Verdict::Better => Judgement::Better,
+        Verdict::Worse => Judgement::Worse,
+        _ => Judgement::Neither,
+    }
+}
+
 #[cfg(feature = "plot")]
 fn figures(dir: &mut RunDir, compared: &Compared) -> anyhow::Result<()> {
-    use crate::compare::{Verdict, plain};
-    use crate::plot::{Interval, Judgement, Overlay, comparison_figures};
+    use crate::compare::plain;
+    use crate::plot::{Interval, Overlay, comparison_figures};
     let all = &compared.contestants;
     let (runs, findings) = (&compared.runs, &compared.findings);
     let label = |one: &Contestant| format!("{}  {}", one.letter, one.name());
@@ -39,14 +84,14 @@ fn figures(dir: &mut RunDir, compared: &Compared) -> anyhow::Result<()> {
                 figure: plain(&finding.name),
                 change: relative.change,
                 half_width: relative.half_width,
-                judgement: match finding.verdict {
-                    Verdict::Better => Judgement::Better,
-                    Verdict::Worse => Judgement::Worse,
-                    _ => Judgement::Neither,
-                },
+                judgement: judgement(finding.verdict),
             })
         })
     });
+    if all.len() > 2 {
+        let figure = side_by_side(compared);
+        dir.write(&format!("figures/{}", figure.file_name), figure.svg.as_bytes())?;
+    }
     let overlays: Vec<Overlay> = overlays.collect();
     let intervals: Vec<Interval> = intervals.collect();
     for figure in comparison_figures(&overlays, &intervals, runs.seeds(), runs.basis.confidence) {

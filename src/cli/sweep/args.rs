@@ -32,6 +32,9 @@ pub(in crate::cli) struct SweepArguments {
     /// Scenario file in TOML, YAML or JSON; its variants are points too, and its table `sweep` says what
     /// else is varied
     pub(super) scenario: PathBuf,
+    /// Take only variants of this name, in which `*` stands for any text; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(super) only: Vec<String>,
     /// Vary a setting over values, as in `cluster.replicas=1..4`; may be repeated
     #[arg(long, value_name = "PATH=VALUES")]
     pub(super) vary: Vec<String>,

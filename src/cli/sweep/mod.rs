@@ -13,14 +13,16 @@ use super::failure::Failure;
 use super::progress::RunBar;
 use super::run;
 use super::terminal::{hear, listener, print, say};
+use crate::load::only;
 use crate::profiles;
 use crate::study::Figures;
 use crate::sweep::{self, Missing, Results, Sweep, SweepError, USUAL, Watch};
 
 pub(super) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     arguments.report.check()?;
-    let (path, changes) = (&arguments.scenario, arguments.changes.changes()?);
-    let sweep = Sweep::load(path, &changes, &arguments.vary()?)?;
+    let mut read = arguments.changes.changes()?.load_study(Some(&arguments.scenario))?;
+    read.each = only(read.each, &arguments.only)?;
+    let sweep = Sweep::of(read, &arguments.vary()?)?;
     run::remove_on_interrupt()?;
     let bar = RunBar::default();
     let progress = |ended, of| bar.show(ended, of);

@@ -153,6 +153,36 @@ fn results_repeat_and_lie_in_their_folder() {
 }
 
 #[test]
+fn many_scenarios_stand_beside_each_other_and_some_are_chosen_by_name() {
+    let more = TWICE_AS_FAST.replace("twice as fast", "twice as fast again");
+    let cli = Cli::new().file("d.toml", format!("{DRAWN}{TWICE_AS_FAST}{more}"));
+    let words = "compare d.toml --seeds 3 --metric p99_ttft_ms,cache_hit_rate --output-dir out";
+    let table = cli.words(words).expect_exit(0).stdout();
+    let (_, table) = table.split_once("# All beside each other\n").expect("three have a table");
+    let rows: Vec<&str> = table.lines().take(4).collect();
+    assert!(
+        rows[0].contains("P99 TTFT (ms)  ") && rows[0].contains("Cache hit rate (%)"),
+        "{table}"
+    );
+    assert!(rows[1].starts_with("A  drawn ") && !rows[1].contains('±'), "{table}");
+    assert!(rows[2].contains('±') && rows[3].starts_with("C  twice as fast again"), "{table}");
+    if cfg!(feature = "plot") {
+        assert!(cli.read("out/figures/scenarios.svg").contains("twice as fast again"));
+    }
+    let chosen = ["compare", "d.toml", "--seeds", "3", "--only", "*again", "--only", "drawn"];
+    cli.run(chosen)
+        .expect_exit(0)
+        .stdout_has("A  twice as fast again  (baseline)")
+        .stdout_has("B  drawn ");
+    let absent = ["sweep", "d.toml", "--only", "slow", "--output-dir", "swept"];
+    cli.run(absent)
+        .expect_exit(2)
+        .stderr_has("--only: no scenario is called `slow`; there are `drawn`, `twice as fast`");
+    let one = ["sweep", "d.toml", "--only", "drawn", "--seeds", "2", "--output-dir", "swept"];
+    cli.run(one).expect_exit(0).stdout_has("1 point with 2 seeds");
+}
+
+#[test]
 fn figures_are_judged_by_name() {
     let cli = Cli::new().file("d.toml", format!("{DRAWN}{TWICE_AS_FAST}"));
     let found = compared(&cli, "d.toml --seeds 3 --metric p90_ttft_ms,steps");

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use super::Cli;
 
 /// Commands that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 6] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     ("servecast sweep scenarios/rate-sweep.toml --seeds 100 --ray", "is of the Python package"),
     ("servecast compare scenarios/routing.toml", "minutes without optimisation: cli::compare"),
+    ("servecast compare scenarios/which-router", "minutes without optimisation: cli::which_router"),
+    ("servecast sweep scenarios/which-router", "minutes without optimisation: cli::which_router"),
     ("servecast profile probe", "needs a server: cli::probe has one"),
     ("servecast serve", "serves until it is told to end: serve"),
     ("servecast validate", "minutes without optimisation: cli::validate and cli::goals"),
@@ -40,7 +42,7 @@ const MODEL: &str = r#"{
     "torch_dtype": "bfloat16"
 }"#;
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -56,7 +58,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 /// The commands of the shell blocks of a page, lines that go on joined.
-fn commands(page: &Path) -> Vec<String> {
+pub(super) fn commands(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).expect("a page is text");
     let mut found = Vec::new();
     for block in text.split("```sh\n").skip(1) {
@@ -76,7 +78,7 @@ fn mine(page: &Path) -> Option<String> {
 }
 
 /// The words of a command; quotes hold a word together.
-fn words(command: &str) -> Vec<String> {
+pub(super) fn words(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (place, part) in command.split('\'').enumerate() {
         if place % 2 == 1 {
@@ -104,7 +106,7 @@ fn every_command_of_the_documents_runs() {
             Some(mine) => cli.file("my.toml", mine),
             None => cli,
         };
-        for folder in ["scenarios", "docs", "profiles"] {
+        for folder in ["scenarios", "docs", "profiles", "traces"] {
             std::os::unix::fs::symlink(root().join(folder), cli.path(folder)).expect("a link");
         }
         for command in commands(&page) {

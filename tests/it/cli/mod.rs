@@ -40,6 +40,7 @@ mod timeline;
 mod trace;
 mod unwritable;
 mod validate;
+mod which_router;
 
 use std::fs;
 use std::path::{Path, PathBuf};
