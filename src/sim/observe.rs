@@ -18,9 +18,6 @@ pub enum Occurrence<'a> {
     Reached(RequestId),
     /// It is sent to this instance: by its client, or by the gateway where it had to wait.
     Sent(RequestId, InstanceId),
-    /// It is back at its router, which sends it again later: the instance did not take it, or there was none that the
-    /// router does not hold for dead.
-    CameBack(RequestId, Option<InstanceId>),
     /// It entered the queue of an instance, which now carries this load.
     Queued(InstanceId, RequestId, Load),
     /// An instance decided a step.
@@ -116,6 +113,9 @@ pub enum Occurrence<'a> {
     Unreserved(InstanceId, RequestId, Load),
     /// The KV of a request does not reach the instance that asked for it.
     TransferFailed(InstanceId, RequestId),
+    /// A request is back at its router, which sends it again later: the instance did not take it, or there was none that the
+    /// router does not hold for dead.
+    CameBack(RequestId, Option<InstanceId>),
     /// Requests were admitted that load their KV, though no step could be decided.
     Loading(InstanceId, &'a StepPlan),
 }
