@@ -27,8 +27,7 @@ fn both_scenarios_have_the_same_routers() {
 }
 
 #[test]
-fn every_command_of_the_page_runs_in_small() {
-    let page = root().join("docs/which-router.md");
+fn every_command_of_the_pages_runs_in_small() {
     let sample = read("traces/mooncake-like.jsonl");
     let mut cli = Cli::new()
         .file("traces/mooncake-like.jsonl", sample.clone())
@@ -38,7 +37,8 @@ fn every_command_of_the_page_runs_in_small() {
         cli = cli.file(&path, read(&path));
     }
     let mut ran = 0;
-    for command in commands(&page) {
+    let pages = ["which-router.md", "comparing.md"].map(|name| root().join("docs").join(name));
+    for command in pages.iter().flat_map(|page| commands(page)) {
         if !SCENARIOS.iter().any(|name| command.contains(&format!("scenarios/{name}"))) {
             continue;
         }
