@@ -15,6 +15,11 @@ pub(crate) fn shown(value: impl Display) -> String {
     number.map_or(text, |number| format!("{number:e}"))
 }
 
+/// A share in percent, without what binary takes from it: 0.95 is a little less there.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e6).round() / 1e4)
+}
+
 /// A number of three digits, for what is shown and not compared.
 pub(crate) fn rounded(value: f64) -> String {
     shown(format!("{value:.2e}").parse::<f64>().unwrap_or(value))

@@ -84,16 +84,7 @@ fn keep_adapters(served: &toml::Table, workload: &mut toml::Table, columns: &mut
 /// A fault on a clock that begins so much later: what is left of it, if anything is.
 fn moved(fault: &FaultConfig, later_s: f64) -> Option<FaultConfig> {
     let mut fault = fault.clone();
-    let (at_s, lasts_s) = match &mut fault {
-        FaultConfig::Crash { at_s, down_s, .. } => (at_s, Some(down_s)),
-        FaultConfig::Straggler { at_s, for_s, .. } | FaultConfig::SlowLink { at_s, for_s, .. } => {
-            (at_s, Some(for_s))
-        }
-        FaultConfig::LostCache { at_s, .. } | FaultConfig::LostTransfers { at_s, .. } => {
-            (at_s, None)
-        }
-        FaultConfig::Random(_) => return Some(fault),
-    };
+    let Some((at_s, lasts_s)) = fault.times_mut() else { return Some(fault) };
     // In whole nanoseconds: what ends where another one begins still does.
     let (at, later) = (SimTime::from_secs_f64(*at_s), SimTime::from_secs_f64(later_s));
     let missed_s = later.saturating_since(at).as_secs_f64();

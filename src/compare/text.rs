@@ -4,7 +4,7 @@ use super::contestant::Contestant;
 use super::findings::{Against, Finding, Findings, plain, title};
 use super::runs::Runs;
 use super::{Pairing, Verdict, around, quantity};
-use crate::plain::table;
+use crate::plain::{percent, table};
 use crate::stats;
 
 /// The whole report.
@@ -61,7 +61,7 @@ fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
         Pairing::Paired => "each in all scenarios",
         Pairing::Independent => "of each scenario, none in common",
     };
-    let confidence = confidence(runs);
+    let confidence = percent(runs.basis.confidence);
     let seeds = runs.seeds();
     text.push(format!("{seeds} seeds, {requests}; intervals hold the truth in {confidence}\n"));
     text.extend(cautions(all, runs, findings).into_iter().map(|line| line + "\n"));
@@ -96,12 +96,6 @@ pub(super) fn cautions(all: &[Contestant], runs: &Runs, findings: &Findings) -> 
     text
 }
 
-fn confidence(runs: &Runs) -> String {
-    // 0.95 in binary is a little less.
-    let percent = (runs.basis.confidence * 1e6).round() / 1e4;
-    format!("{percent} %")
-}
-
 fn against(other: &Contestant, runs: &Runs, one: &Against) -> String {
     let letter = other.letter;
     let head = ["", "A", &letter.to_string(), "difference"].map(str::to_owned);
@@ -117,7 +111,7 @@ fn against(other: &Contestant, runs: &Runs, one: &Against) -> String {
 
 /// What a difference is, in a sentence.
 pub(super) fn sentence(finding: &Finding, letter: char, runs: &Runs) -> String {
-    let note = format!("({}, {} seeds)", confidence(runs), runs.seeds());
+    let note = format!("({}, {} seeds)", percent(runs.basis.confidence), runs.seeds());
     let (name, found) = (plain(&finding.name), &finding.found);
     format!("{}.", finding.verdict.sentence(&letter.to_string(), &name, found, &note))
 }
@@ -141,7 +135,7 @@ fn overall(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
     let count: usize = findings.each.iter().map(|one| one.judged.len()).sum();
     let head = format!(
         "\nAll {count} differences together ({} that none is found by chance, Holm):\n",
-        confidence(runs)
+        percent(runs.basis.confidence)
     );
     let lines = together(all, findings).into_iter().map(|line| line + "\n");
     head + &lines.collect::<String>()

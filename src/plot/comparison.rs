@@ -30,6 +30,17 @@ pub enum Judgement {
     Neither,
 }
 
+impl Judgement {
+    /// The ink that says so; of neither, the one given.
+    pub(super) fn ink(self, neither: Ink) -> Ink {
+        match self {
+            Self::Better => Ink::BLUE,
+            Self::Worse => Ink::VERMILION,
+            Self::Neither => neither,
+        }
+    }
+}
+
 /// The relative difference of a figure between a scenario and the baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
@@ -181,10 +192,11 @@ fn draw_intervals(canvas: &mut Canvas<'_>, intervals: &[Interval]) {
 }
 
 fn draw_interval(canvas: &mut Canvas<'_>, panel: &Panel, y: f64, one: &Interval) {
-    let (ink, word) = match one.judgement {
-        Judgement::Better => (Ink::BLUE, "better"),
-        Judgement::Worse => (Ink::VERMILION, "worse"),
-        Judgement::Neither => (Ink::FRAME, ""),
+    let ink = one.judgement.ink(Ink::FRAME);
+    let word = match one.judgement {
+        Judgement::Better => "better",
+        Judgement::Worse => "worse",
+        Judgement::Neither => "",
     };
     let across = |share: f64| panel.at(share * 100.0, 0.0).0;
     let ends = [one.change - one.half_width, one.change + one.half_width].map(across);

@@ -6,6 +6,7 @@ use super::canvas::{self, Align, Canvas, Ink, TOP, Type};
 use super::comparison::Judgement;
 use super::frame::Panel;
 use super::shortened;
+use crate::plain::percent;
 use crate::stats::mean;
 
 /// A figure that scenarios were compared in.
@@ -49,10 +50,9 @@ pub fn side_by_side_figure(
     confidence: f64,
 ) -> Figure {
     let title = "Scenarios beside each other";
-    // 0.95 in binary is a little less.
-    let percent = (confidence * 1e6).round() / 1e4;
     let subtitle = format!(
-        "Means of {seeds} seeds, in blue if better than the first and in red if worse. Bars: {percent} % intervals of that difference"
+        "Means of {seeds} seeds, in blue if better than the first and in red if worse. Bars: {} intervals of that difference",
+        percent(confidence)
     );
     let band = HEAD + ROW * scenarios.len() as f64 + FOOT;
     let bands = compared.len().div_ceil(ABREAST).max(1);
@@ -121,11 +121,7 @@ fn draw_panel(
     for (place, mark) in one.marks.iter().enumerate() {
         let Some(mark) = mark else { continue };
         let y = middle(place);
-        let ink = match mark.judgement {
-            Judgement::Better => Ink::BLUE,
-            Judgement::Worse => Ink::VERMILION,
-            Judgement::Neither => Ink::FAINT,
-        };
+        let ink = mark.judgement.ink(Ink::FAINT);
         let across = |value: f64| panel.at(value, 0.0).0;
         let ends = [mark.mean - mark.half_width, mark.mean + mark.half_width].map(across);
         canvas.line(&[(ends[0], y), (ends[1], y)], ink, 2.0);

@@ -2,6 +2,7 @@
 
 use super::Rules;
 use super::groups::{Asked, asked};
+use super::rules::LONGEST_S;
 use crate::scenario::{
     AcceptanceConfig, ClientConfig, FaultConfig, HandoverProtocol, OverRate, RandomFault,
     RandomFaultConfig, ReplicaRole, ScenarioFile,
@@ -131,14 +132,12 @@ impl Place<'_> {
         self.replica("replica", replica, rules);
         self.kind(&self.path, kind, Some(&[replica]), rules);
         rules.time(&path("at_s"), at_s_of(from, lasts), 1.0);
-        // Another rule tells of times that no clock has.
-        if let Some(lasts) = lasts.filter(|lasts| {
-            *lasts >= 0.0 && (0.0..=super::rules::LONGEST_S).contains(&(from + lasts))
-        }) && from >= 0.0
-        {
-            let from = SimTime::from_secs_f64(from);
-            let until = from + SimDuration::from_secs_f64(lasts);
-            windows.add(&self.path, kind.name(), replica, (from, until));
+        // The rules above tell of times that do not fit the clock.
+        let fits = at_s_of(from, lasts) <= LONGEST_S;
+        let span = SimDuration::try_from_secs_f64;
+        if let (true, Some(from), Some(lasts)) = (fits, span(from), lasts.and_then(span)) {
+            let from = SimTime::ZERO + from;
+            windows.add(&self.path, kind.name(), replica, (from, from + lasts));
         }
     }
 

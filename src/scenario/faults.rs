@@ -62,6 +62,19 @@ pub enum FaultConfig {
     Random(RandomFaultConfig),
 }
 
+impl FaultConfig {
+    /// When it begins and, if it lasts, for how long, in seconds; nothing of faults at random times.
+    pub(crate) fn times_mut(&mut self) -> Option<(&mut f64, Option<&mut f64>)> {
+        match self {
+            Self::Crash { at_s, down_s: lasts_s, .. }
+            | Self::Straggler { at_s, for_s: lasts_s, .. }
+            | Self::SlowLink { at_s, for_s: lasts_s, .. } => Some((at_s, Some(lasts_s))),
+            Self::LostCache { at_s, .. } | Self::LostTransfers { at_s, .. } => Some((at_s, None)),
+            Self::Random(_) => None,
+        }
+    }
+}
+
 /// Faults at random times: exponential from the end of one to the beginning of the next, and from
 /// the beginning to the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

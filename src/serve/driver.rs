@@ -355,23 +355,21 @@ impl Driver {
     fn send(&mut self, at: SimTime, submission: Submission, prefill: Option<Owed>) {
         self.emptied.clear();
         let drawn = self.lengths.draw(submission.wanted());
-        let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
-            submission;
-        let Submission { class, session, streams, siblings, .. } = submission;
+        let Submission { prompt, answer, adapter, siblings, .. } = submission;
         let segments = self.prefixes.segments(&prompt);
         let request = Request {
             max_tokens: drawn.max_tokens,
-            ignore_eos,
-            content: Content { salt, segments: Some(segments.into()) },
-            priority,
-            model,
+            ignore_eos: submission.ignore_eos,
+            content: Content { salt: submission.salt, segments: Some(segments.into()) },
+            priority: submission.priority,
+            model: submission.model,
             adapter,
-            class,
-            session,
+            class: submission.class,
+            session: submission.session,
             ..Request::new(at, prompt.len() as u32, drawn.output_tokens)
         };
         let mut stream = Stream::new(answer, prefill, prompt.clone(), drawn);
-        (stream.streams, stream.adapter, stream.siblings) = (streams, adapter, siblings);
+        (stream.streams, stream.adapter, stream.siblings) = (submission.streams, adapter, siblings);
         self.relay.expect(stream);
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
         let id = self.live.submit(at, request.clone(), &mut heard);

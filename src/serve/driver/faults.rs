@@ -29,15 +29,14 @@ impl Driver {
         for replica in all.filter(|id| is_idle && only.is_none_or(|only| only.0 == *id)) {
             let at_s = now.as_secs_f64();
             if self.emptied.insert(replica) {
-                self.inject(FaultConfig::LostCache { replica, at_s });
+                self.inject(from(FaultConfig::LostCache { replica, at_s }, now));
             }
         }
         is_idle
     }
 
-    /// A fault that happens now, or when it says.
+    /// A fault happens when it says.
     fn inject(&mut self, fault: FaultConfig) {
-        let fault = from(fault, self.live.now());
         self.live.inject(&fault);
         let Some(told) = &mut self.told else { return };
         told.push(fault);
@@ -57,13 +56,8 @@ fn from(mut fault: FaultConfig, now: SimTime) -> FaultConfig {
     while SimTime::from_secs_f64(earliest) < now {
         earliest = earliest.next_up();
     }
-    match &mut fault {
-        FaultConfig::Crash { at_s, .. }
-        | FaultConfig::Straggler { at_s, .. }
-        | FaultConfig::SlowLink { at_s, .. }
-        | FaultConfig::LostCache { at_s, .. }
-        | FaultConfig::LostTransfers { at_s, .. } => *at_s = at_s.max(earliest),
-        FaultConfig::Random(_) => {}
+    if let Some((at_s, _)) = fault.times_mut() {
+        *at_s = at_s.max(earliest);
     }
     fault
 }

@@ -1,13 +1,8 @@
 //! Requests of several classes, models and tenants, and what is asked of them again.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::{Value, json};
 
-use super::Server;
+use super::{Server, again, read_whole, send_with, summary};
 
 /// Two models, of which the second is asked for by two classes of two tenants.
 const TWO_MODELS: &str = "name = 'two models'
@@ -48,39 +43,9 @@ const SMALL: &str = "meta-llama/Llama-3.1-8B";
 const LARGE: &str = "meta-llama/Llama-3.1-70B";
 
 fn ask(server: &Server, headers: &str, body: &Value) -> (u16, Value) {
-    let (status, body) = send(server, "/v1/completions", headers, &body.to_string());
+    let (path, body) = ("/v1/completions", body.to_string());
+    let (status, body) = read_whole(send_with(server.address, headers, "POST", path, &body));
     (status, serde_json::from_str(&body).expect("it is JSON"))
-}
-
-fn send(server: &Server, path: &str, headers: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(server.address).expect("it listens");
-    let length = body.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\
-         Content-Length: {length}\r\n\r\n{body}"
-    );
-    stream.write_all(head.as_bytes()).expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-    (status.expect("a status"), body.to_owned())
-}
-
-fn summary(folder: &Path, name: &str) -> Value {
-    let text = std::fs::read_to_string(folder.join(name).join("summary.json"));
-    serde_json::from_str(&text.expect("it is there")).expect("it is JSON")
-}
-
-/// Runs what was asked again.
-fn again(folder: &Path) -> Value {
-    let run = Command::new(env!("CARGO_BIN_EXE_servecast"))
-        .args(["run", "out/replay.toml", "--output-dir", "again"])
-        .current_dir(folder)
-        .output()
-        .expect("it runs");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    summary(folder, "again")
 }
 
 /// By class, how many requests there were.
@@ -168,7 +133,7 @@ fn caches_that_are_empty_are_not_emptied() {
     for _ in 0..3 {
         server.post("/v1/completions", &body);
         for _ in 0..20 {
-            assert_eq!(send(&server, "/reset_prefix_cache", "", "").0, 200);
+            assert_eq!(server.text("POST", "/reset_prefix_cache", "").0, 200);
         }
     }
     assert_eq!(server.stop(), Some(0));

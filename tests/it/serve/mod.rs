@@ -37,6 +37,7 @@ mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -154,11 +155,22 @@ impl Drop for Server {
 }
 
 fn send_to(address: SocketAddr, method: &str, path: &str, body: &str) -> TcpStream {
+    send_with(address, "", method, path, body)
+}
+
+/// Sends a request with these lines of its head too.
+fn send_with(
+    address: SocketAddr,
+    headers: &str,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).expect("it is sent");
@@ -166,8 +178,13 @@ fn send_to(address: SocketAddr, method: &str, path: &str, body: &str) -> TcpStre
 }
 
 fn text_at(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+    read_whole(send_to(address, method, path, body))
+}
+
+/// The status and the body of the answer.
+fn read_whole(mut stream: TcpStream) -> (u16, String) {
     let mut answer = String::new();
-    send_to(address, method, path, body).read_to_string(&mut answer).expect("it answers");
+    stream.read_to_string(&mut answer).expect("it answers");
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
     let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
@@ -185,6 +202,23 @@ fn unchunked(mut body: &str) -> String {
         body = &rest[length + 2..];
     }
     whole
+}
+
+/// The summary of a run, by the name of its folder.
+fn summary(folder: &Path, name: &str) -> Value {
+    let text = std::fs::read_to_string(folder.join(name).join("summary.json"));
+    serde_json::from_str(&text.expect("it is there")).expect("it is JSON")
+}
+
+/// Runs what was asked again.
+fn again(folder: &Path) -> Value {
+    let run = Command::new(env!("CARGO_BIN_EXE_servecast"))
+        .args(["run", "out/replay.toml", "--output-dir", "again"])
+        .current_dir(folder)
+        .output()
+        .expect("it runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    summary(folder, "again")
 }
 
 /// The metric with this begin, labels included.
@@ -386,16 +420,7 @@ fn what_was_asked_is_run_again_to_the_same_lengths_and_hits() {
     }
     assert_eq!(server.stop(), Some(0));
     let folder = server.folder.path();
-    let run = Command::new(env!("CARGO_BIN_EXE_servecast"))
-        .args(["run", "out/replay.toml", "--output-dir", "again"])
-        .current_dir(folder)
-        .output()
-        .expect("it runs");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let [served, again] = ["out", "again"].map(|name| {
-        let text = std::fs::read_to_string(folder.join(name).join("summary.json"));
-        serde_json::from_str::<Value>(&text.expect("it is there")).expect("it is JSON")
-    });
+    let (served, again) = (summary(folder, "out"), again(folder));
     for figure in ["completed", "total_input_tokens", "total_output_tokens", "mean_tpot_ms"] {
         assert_eq!(served["benchmark"][figure], again["benchmark"][figure], "{figure}");
     }
