@@ -21,10 +21,10 @@ OTHERS = ["CHANGELOG.md", "CONTRIBUTING.md", "notebooks/README.md"]
 # How many sentences above the limit a page may still have.
 STILL = {"docs/scenarios.md": 1}
 ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
-# A full stop ends a sentence where a space and the beginning of another follow; "e.g. X" and "vs. X" do not. Names may begin one in
-# small letters.
-NAMES = "vLLM|servecast|stderr|stdout|llm-d|gpt-oss"
-END = re.compile(rf"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)[.!?][)\"']?\s+(?=[A-Z0-9`\"'(\[§]|(?:{NAMES})\b)")
+# A full stop ends a sentence where a space and the beginning of another follow; "e.g. X" and "vs. X" do not. Names and
+# files may begin one in small letters.
+NAMES = r"(?:vLLM|servecast|stderr|stdout|llm-d|gpt-oss)\b|[\w-]+(?:/|\.(?:md|py|rs|sh|toml|yaml)\b)"
+END = re.compile(rf"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)[.!?][)\"']?\s+(?=[A-Z0-9`\"'(\[§]|{NAMES})")
 
 
 def paragraphs(text):
