@@ -5,7 +5,7 @@ use super::Figure;
 use super::axis::{Axis, significant};
 use super::canvas::{self, Align, Canvas, Ink, TOP, Type};
 use super::distribution::{Unit, thinned};
-use super::frame::Panel;
+use super::frame::{Panel, readable_alone};
 use super::shortened;
 use crate::stats::Sample;
 use crate::stats::Weighted;
@@ -83,6 +83,7 @@ pub fn comparison_figures(
     let height = top + PANEL_HEIGHT + 66.0;
     let latencies = canvas::draw(height, title, &subtitle, &|canvas| {
         draw_keys(canvas, shown);
+        canvas.part((PANEL_SIDES[0].0, TOP - 4.0), (PANEL_SIDES[1].1, top - 28.0));
         for place in 0..TITLES.len() {
             draw_overlay(canvas, place, top, shown);
         }
@@ -113,6 +114,7 @@ fn draw_keys(canvas: &mut Canvas<'_>, shown: &[Overlay]) {
 fn draw_overlay(canvas: &mut Canvas<'_>, place: usize, top: f64, shown: &[Overlay]) {
     let (left, right) = PANEL_SIDES[place];
     let bottom = top + PANEL_HEIGHT;
+    readable_alone(canvas, (left, right), (top - 28.0, bottom + 56.0));
     let sample = |overlay: &Overlay| {
         Weighted::new(overlay.seconds[place].iter().map(|seconds| (*seconds, 1)).collect())
     };
