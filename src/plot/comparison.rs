@@ -7,6 +7,7 @@ use super::canvas::{self, Align, Canvas, Ink, TOP, Type};
 use super::distribution::{Unit, thinned};
 use super::frame::{Panel, readable_alone};
 use super::shortened;
+use crate::plain::percent;
 use crate::stats::Sample;
 use crate::stats::Weighted;
 
@@ -88,8 +89,8 @@ pub fn comparison_figures(
             draw_overlay(canvas, place, top, shown);
         }
     });
-    let percent = significant(confidence * 100.0);
-    let subtitle = format!("Relative to the baseline, {percent} % intervals over {seeds} seeds");
+    let percent = percent(confidence);
+    let subtitle = format!("Relative to the baseline, {percent} intervals over {seeds} seeds");
     let name = "Differences from the baseline";
     let differences = canvas::draw(height_of(intervals), name, &subtitle, &|canvas| {
         draw_intervals(canvas, intervals);
@@ -209,8 +210,12 @@ fn draw_interval(canvas: &mut Canvas<'_>, panel: &Panel, y: f64, one: &Interval)
     canvas.dot((across(one.change), y), ink, 4.0);
     canvas.text((panel.left - 12.0, y), Align::End, Type::LABEL, &one.figure);
     let sign = if one.change < 0.0 { "−" } else { "+" };
-    let change = significant(one.change.abs() * 100.0);
-    let half = significant(one.half_width * 100.0);
+    // No difference that matters needs more decimals, and there is no room for them.
+    let digits = |share: f64| match share * 100.0 {
+        small if small < 1.0 => format!("{small:.2}"),
+        percent => significant(percent),
+    };
+    let (change, half) = (digits(one.change.abs()), digits(one.half_width));
     let label = format!("{sign}{change} % ± {half} %  {word}");
     canvas.text((panel.right + 12.0, y), Align::Start, Type::LABEL, label.trim_end());
 }

@@ -9,7 +9,7 @@ use super::{ReportError, folder};
 use crate::load::{Listener, Note};
 
 /// Figures in the order in which they are shown, and what a reader sees in them.
-const CAPTIONS: [(&str, &str); 16] = [
+const CAPTIONS: [(&str, &str); 17] = [
     (
         "differences",
         "Differences from the baseline with their intervals; grey ones are not told from chance, or are better neither way.",
@@ -17,6 +17,10 @@ const CAPTIONS: [(&str, &str); 16] = [
     (
         "latencies",
         "Latencies of the finished requests of the first seed, scenarios laid over one another.",
+    ),
+    (
+        "scenarios",
+        "A row for each scenario: its mean, and the interval of its difference from the first.",
     ),
     ("plan_fronts", "Every cluster that was simulated; those on the line are not beaten in both."),
     (

@@ -38,6 +38,8 @@ enum Look {
     Folded,
     /// Open, with a line above it: one of the runs of the page.
     Run,
+    /// Closed, and not in the list of contents: a file as it is.
+    Appendix,
 }
 
 impl Section {
@@ -57,7 +59,7 @@ impl Section {
             Look::Run => {
                 Html::with("section", &place, [Html::class("h2", "one", [heading]), self.body])
             }
-            Look::Folded => Html::element(
+            Look::Folded | Look::Appendix => Html::element(
                 "details",
                 [Html::element("summary", [heading]), Html::with("div", &place, [self.body])],
             ),
@@ -111,7 +113,8 @@ fn contents(sections: &[Section]) -> Option<Html> {
         let target = format!("#{}", id(place));
         Html::element("li", [Html::with("a", &[("href", &target)], [Html::text(&section.heading)])])
     };
-    let links = Html::element("ul", sections.iter().enumerate().map(link));
+    let named = sections.iter().enumerate().filter(|(_, section)| section.look != Look::Appendix);
+    let links = Html::element("ul", named.map(link));
     let named = [("class", "contents"), ("aria-label", "Contents")];
     (sections.len() > SHORT).then(|| Html::with("nav", &named, [links]))
 }
@@ -136,7 +139,7 @@ pub(super) fn run(name: &str, parts: impl IntoIterator<Item = Section>) -> Secti
     let parts = parts.into_iter().map(|part| {
         let heading = Html::text(&part.heading);
         match part.look {
-            Look::Folded => {
+            Look::Folded | Look::Appendix => {
                 Html::element("details", [Html::element("summary", [heading]), part.body])
             }
             Look::Open | Look::Run => Html::all([Html::element("h3", [heading]), part.body]),
@@ -153,7 +156,7 @@ pub(super) fn details(summary: &str, parts: impl IntoIterator<Item = Html>) -> H
 
 /// A file as it is.
 pub(super) fn listing(heading: &str, text: &str) -> Section {
-    folded(heading, [Html::element("pre", [Html::words("code", text)])])
+    Section::new(heading, Look::Appendix, [Html::element("pre", [Html::words("code", text)])])
 }
 
 /// A heading line and what follows from it.
