@@ -61,6 +61,8 @@ const INKS: [Ink; 6] = [Ink::BLUE, Ink::VERMILION, Ink::GREEN, Ink::PURPLE, Ink:
 const PANEL_SIDES: [(f64, f64); 3] = [(84.0, 316.0), (394.0, 626.0), (704.0, 936.0)];
 const PANEL_HEIGHT: f64 = 300.0;
 const KEY: f64 = 18.0;
+/// Room of a key on a narrow screen: fifty characters.
+const KEYS_WIDTH: f64 = 380.0;
 const LABELS: f64 = 5.0;
 const TITLES: [&str; 3] =
     ["Time to first token (TTFT)", "Time per output token (TPOT)", "End-to-end latency (E2E)"];
@@ -84,7 +86,8 @@ pub fn comparison_figures(
     let height = top + PANEL_HEIGHT + 66.0;
     let latencies = canvas::draw(height, title, &subtitle, &|canvas| {
         draw_keys(canvas, shown);
-        canvas.part((PANEL_SIDES[0].0, TOP - 4.0), (PANEL_SIDES[1].1, top - 28.0));
+        let left = PANEL_SIDES[0].0;
+        canvas.part((left, TOP - 4.0), (left + KEYS_WIDTH, top - 28.0));
         for place in 0..TITLES.len() {
             draw_overlay(canvas, place, top, shown);
         }

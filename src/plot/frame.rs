@@ -9,7 +9,7 @@ const STROKE: f64 = 22.0;
 const SLOT: f64 = 252.0;
 
 /// Room that the labels and titles of a panel take beyond its frame: to the left, and to the right.
-const BESIDE: (f64, f64) = (76.0, 22.0);
+const BESIDE: (f64, f64) = (68.0, 14.0);
 
 /// Says that a panel, or a row of them, can be read by itself: from above its heading to below its foot.
 pub(super) fn readable_alone(
