@@ -80,7 +80,7 @@ fn knees(told: &Report) -> Option<Vec<String>> {
             let interval = interval.filter(|(low, high)| low < high);
             let interval =
                 interval.map(|(low, high)| format!(" ({} to {})", whole(low), whole(high)));
-            format!("{}{} %", whole(share), interval.unwrap_or_default())
+            format!("{} %{}", whole(share), interval.unwrap_or_default())
         };
         // The last point that is taken to keep them may not, as far as its seeds tell.
         let sure = |place: usize| match known[place].1 {
