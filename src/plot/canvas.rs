@@ -75,6 +75,7 @@ impl Type {
 /// A sheet.
 pub(super) struct Canvas<'a> {
     area: DrawingArea<SVGBackend<'a>, Shift>,
+    parts: Vec<[f64; 4]>,
 }
 
 /// The SVG text of a figure with a title and a line below it.
@@ -86,22 +87,36 @@ pub(super) fn draw(
 ) -> String {
     let mut svg = String::new();
     let size = (units(WIDTH) as u32, units(height) as u32);
-    {
-        let mut canvas =
-            Canvas { area: SVGBackend::with_string(&mut svg, size).into_drawing_area() };
+    let parts: Vec<String> = {
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let mut canvas = Canvas { area, parts: Vec::new() };
         canvas.area.fill(&Ink::PAPER.color()).expect(INFALLIBLE);
         canvas.text((SIDE, 26.0), Align::Start, Type::TITLE, title);
         canvas.text((SIDE, 50.0), Align::Start, Type::NOTE, subtitle);
         panels(&mut canvas);
         canvas.area.present().expect(INFALLIBLE);
-    }
+        canvas.parts.iter().map(|part| part.map(|px| px.to_string()).join(",")).collect()
+    };
     let in_units = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
-    svg.replacen(&in_units, &format!("width=\"{WIDTH}\" height=\"{height}\""), 1)
+    let mut in_px = format!("width=\"{WIDTH}\" height=\"{height}\"");
+    if !parts.is_empty() {
+        in_px += &format!(" {PARTS}=\"{}\"", parts.join(" "));
+    }
+    svg.replacen(&in_units, &in_px, 1)
 }
+
+/// The attribute of a figure that tells what may stand below each other where there is no room beside each other:
+/// rectangles of the sheet, each as left, top, width and height in pixels.
+pub(super) const PARTS: &str = "data-parts";
 
 const INFALLIBLE: &str = "drawing into a string does not fail";
 
 impl Canvas<'_> {
+    /// Says that a rectangle of the sheet can be read by itself.
+    pub(super) fn part(&mut self, (left, top): (f64, f64), (right, bottom): (f64, f64)) {
+        self.parts.push([left, top, right - left, bottom - top]);
+    }
+
     pub(super) fn text(&mut self, at: (f64, f64), align: Align, looks: Type, text: &str) {
         let (horizontal, turn) = match align {
             Align::Start => (HPos::Left, FontTransform::None),

@@ -5,8 +5,9 @@ use super::Figure;
 use super::axis::{Axis, significant};
 use super::canvas::{self, Align, Canvas, Ink, TOP, Type};
 use super::distribution::{Unit, thinned};
-use super::frame::Panel;
+use super::frame::{Panel, readable_alone};
 use super::shortened;
+use crate::plain::percent;
 use crate::stats::Sample;
 use crate::stats::Weighted;
 
@@ -60,6 +61,8 @@ const INKS: [Ink; 6] = [Ink::BLUE, Ink::VERMILION, Ink::GREEN, Ink::PURPLE, Ink:
 const PANEL_SIDES: [(f64, f64); 3] = [(84.0, 316.0), (394.0, 626.0), (704.0, 936.0)];
 const PANEL_HEIGHT: f64 = 300.0;
 const KEY: f64 = 18.0;
+/// Room of a key on a narrow screen: fifty characters.
+const KEYS_WIDTH: f64 = 380.0;
 const LABELS: f64 = 5.0;
 const TITLES: [&str; 3] =
     ["Time to first token (TTFT)", "Time per output token (TPOT)", "End-to-end latency (E2E)"];
@@ -83,12 +86,14 @@ pub fn comparison_figures(
     let height = top + PANEL_HEIGHT + 66.0;
     let latencies = canvas::draw(height, title, &subtitle, &|canvas| {
         draw_keys(canvas, shown);
+        let left = PANEL_SIDES[0].0;
+        canvas.part((left, TOP - 4.0), (left + KEYS_WIDTH, top - 28.0));
         for place in 0..TITLES.len() {
             draw_overlay(canvas, place, top, shown);
         }
     });
-    let percent = significant(confidence * 100.0);
-    let subtitle = format!("Relative to the baseline, {percent} % intervals over {seeds} seeds");
+    let percent = percent(confidence);
+    let subtitle = format!("Relative to the baseline, {percent} intervals over {seeds} seeds");
     let name = "Differences from the baseline";
     let differences = canvas::draw(height_of(intervals), name, &subtitle, &|canvas| {
         draw_intervals(canvas, intervals);
@@ -113,6 +118,7 @@ fn draw_keys(canvas: &mut Canvas<'_>, shown: &[Overlay]) {
 fn draw_overlay(canvas: &mut Canvas<'_>, place: usize, top: f64, shown: &[Overlay]) {
     let (left, right) = PANEL_SIDES[place];
     let bottom = top + PANEL_HEIGHT;
+    readable_alone(canvas, (left, right), (top - 28.0, bottom + 56.0));
     let sample = |overlay: &Overlay| {
         Weighted::new(overlay.seconds[place].iter().map(|seconds| (*seconds, 1)).collect())
     };
@@ -207,8 +213,12 @@ fn draw_interval(canvas: &mut Canvas<'_>, panel: &Panel, y: f64, one: &Interval)
     canvas.dot((across(one.change), y), ink, 4.0);
     canvas.text((panel.left - 12.0, y), Align::End, Type::LABEL, &one.figure);
     let sign = if one.change < 0.0 { "−" } else { "+" };
-    let change = significant(one.change.abs() * 100.0);
-    let half = significant(one.half_width * 100.0);
+    // No difference that matters needs more decimals, and there is no room for them.
+    let digits = |share: f64| match share * 100.0 {
+        small if small < 1.0 => format!("{small:.2}"),
+        percent => significant(percent),
+    };
+    let (change, half) = (digits(one.change.abs()), digits(one.half_width));
     let label = format!("{sign}{change} % ± {half} %  {word}");
     canvas.text((panel.right + 12.0, y), Align::Start, Type::LABEL, label.trim_end());
 }

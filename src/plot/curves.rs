@@ -3,7 +3,7 @@
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, Ink, TOP, Type};
-use super::frame::Panel;
+use super::frame::{Panel, readable_alone};
 use super::shortened;
 
 /// A value, and half the width of its interval.
@@ -83,9 +83,15 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, series: &[String], panels: &[CurvePa
         let name = shortened(name, NAME_MAX);
         canvas.text((left + 30.0, y), Align::Start, Type::LABEL, &name);
     }
+    if panels.len() > 1 && !series.is_empty() {
+        canvas.part((left, TOP - 6.0), (SIDES[0].1, top(series) - 8.0));
+    }
     for (place, panel) in panels.iter().enumerate() {
         let sides = if panels.len() == 1 { WHOLE } else { SIDES[place % 2] };
         let above = top(series) + PITCH * (place / 2) as f64;
+        if panels.len() > 1 {
+            readable_alone(canvas, sides, (above - 8.0, above + PITCH - 14.0));
+        }
         draw_panel(canvas, panel, sides, above);
     }
 }

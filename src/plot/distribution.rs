@@ -5,7 +5,7 @@
 
 use super::axis::{Axis, grouped, significant};
 use super::canvas::{Align, Canvas, Ink, TOP, Type};
-use super::frame::Panel;
+use super::frame::{Panel, readable_alone};
 use crate::metrics::RequestRecord;
 use crate::metrics::Status;
 use crate::stats::Sample;
@@ -71,6 +71,7 @@ fn of_finished(
 
 fn draw(canvas: &mut Canvas<'_>, place: usize, of: &Distribution<'_>) {
     let (left, right) = PANEL_SIDES[place];
+    readable_alone(canvas, (left, right), (TOP, HEIGHT));
     let count = of.sample.count();
     if count == 0 {
         let (from, to) = ((left, PANEL_TOP), (right, PANEL_BOTTOM));

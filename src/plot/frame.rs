@@ -1,12 +1,25 @@
 //! A panel: a rectangle with two axes, their grid and their titles.
 
 use super::axis::Axis;
-use super::canvas::{Align, Canvas, Ink, Type};
+use super::canvas::{self, Align, Canvas, Ink, Type};
 
 /// The stroke of a legend.
 const STROKE: f64 = 22.0;
 /// Thirty characters of a wide font, and the stroke.
 const SLOT: f64 = 252.0;
+
+/// Room that the labels and titles of a panel take beyond its frame: to the left, and to the right.
+const BESIDE: (f64, f64) = (68.0, 14.0);
+
+/// Says that a panel, or a row of them, can be read by itself: from above its heading to below its foot.
+pub(super) fn readable_alone(
+    canvas: &mut Canvas<'_>,
+    (left, right): (f64, f64),
+    (top, bottom): (f64, f64),
+) {
+    let left = (left - BESIDE.0).max(0.0);
+    canvas.part((left, top), ((right + BESIDE.1).min(canvas::WIDTH), bottom));
+}
 
 /// A rectangle of the sheet with an axis along its foot and one along its left side.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, limits};
 use super::canvas::{Align, Canvas, Ink, TOP, Type};
-use super::frame::Panel;
+use super::frame::{Panel, readable_alone};
 
 /// A panel of points.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +46,7 @@ pub(super) fn height(panels: &[FrontPanel]) -> f64 {
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, panels: &[FrontPanel]) {
     for (panel, sides) in panels.iter().zip(PANEL_SIDES) {
+        readable_alone(canvas, sides, (TOP, height(panels)));
         draw_panel(canvas, panel, sides);
     }
 }

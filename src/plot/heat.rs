@@ -3,6 +3,7 @@
 
 use super::axis::significant;
 use super::canvas::{Align, Canvas, Ink, TOP, Type};
+use super::frame::readable_alone;
 
 /// A panel of cells.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +44,9 @@ fn pitch(panels: &[HeatPanel]) -> f64 {
 pub(super) fn draw(canvas: &mut Canvas<'_>, panels: &[HeatPanel]) {
     for (place, panel) in panels.iter().enumerate() {
         let top = TOP + pitch(panels) * (place / 2) as f64 + ABOVE;
-        draw_panel(canvas, panel, SIDES[place % 2], top);
+        let sides = SIDES[place % 2];
+        readable_alone(canvas, sides, (top - ABOVE, top - ABOVE + pitch(panels)));
+        draw_panel(canvas, panel, sides, top);
     }
 }
 

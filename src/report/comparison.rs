@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::folder::{self, json};
 use super::html::Html;
-use super::page::{Page, details, listing, section, statement};
+use super::page::{Page, Section, details, listing, section, statement};
 use super::table::{Cell, Judgement, column, decimals, table, written};
 use super::{ReportError, facts, figures};
 use crate::compare::title;
@@ -80,7 +80,7 @@ pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportErr
         lines => statement("All differences together, against A", lines),
     };
     page.warnings = found.cautions;
-    page.sections.push(section("Scenarios", [contestants(&found.scenarios)]));
+    page.sections.push(section("Scenarios", contestants(&found.scenarios)));
     page.sections.extend(figures::section_of(folder, listener)?);
     page.sections.extend(found.comparisons.iter().map(against));
     for Contestant { letter, .. } in &found.scenarios {
@@ -100,20 +100,34 @@ fn heading(names: &[&str]) -> String {
     }
 }
 
-fn contestants(scenarios: &[Contestant]) -> Html {
+/// Settings in which a scenario differs that the table names; the others are folded below it.
+const CHANGED_MAX: usize = 6;
+
+fn contestants(scenarios: &[Contestant]) -> Vec<Html> {
     let rows = scenarios.iter().enumerate().map(|(place, one)| {
-        let what = match (place, &one.changed[..]) {
+        let shown = &one.changed[..one.changed.len().min(CHANGED_MAX)];
+        let rest = one.changed.len() - shown.len();
+        let what = match (place, shown) {
             (0, _) => "the baseline".to_owned(),
             (_, []) => "nothing".to_owned(),
-            (_, changed) => changed.join(", "),
+            (_, shown) if rest == 0 => shown.join(", "),
+            (_, shown) => format!("{} and {rest} more", shown.join(", ")),
         };
         [one.letter.clone(), one.name.clone(), what].map(Cell::Text).to_vec()
     });
     let titles = ["", "scenario", "differs from A in"].map(str::to_owned);
-    table(&titles, &rows.collect::<Vec<_>>())
+    let mut parts = vec![table(&titles, &rows.collect::<Vec<_>>())];
+    let long = scenarios.iter().skip(1).filter(|one| one.changed.len() > CHANGED_MAX);
+    parts.extend(long.map(|one| {
+        let all = one.changed.iter().map(|path| Html::element("li", [Html::words("code", path)]));
+        let what =
+            format!("All {} settings in which {} differs from A", one.changed.len(), one.letter);
+        details(&what, [Html::element("ul", all)])
+    }));
+    parts
 }
 
-fn against(one: &Against) -> Html {
+fn against(one: &Against) -> Section {
     let both = (one.baseline.as_str(), one.scenario.as_str());
     let sentences = one.figures.iter().map(|figure| Html::words("li", &figure.sentence));
     let parts = [

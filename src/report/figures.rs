@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::html::Html;
-use super::page::section;
+use super::page::{Section, section};
 use super::{ReportError, folder};
 use crate::load::{Listener, Note};
 
 /// Figures in the order in which they are shown, and what a reader sees in them.
-const CAPTIONS: [(&str, &str); 16] = [
+const CAPTIONS: [(&str, &str); 17] = [
     (
         "differences",
         "Differences from the baseline with their intervals; grey ones are not told from chance, or are better neither way.",
@@ -17,6 +17,10 @@ const CAPTIONS: [(&str, &str); 16] = [
     (
         "latencies",
         "Latencies of the finished requests of the first seed, scenarios laid over one another.",
+    ),
+    (
+        "scenarios",
+        "A row for each scenario: its mean, and the interval of its difference from the first.",
     ),
     ("plan_fronts", "Every cluster that was simulated; those on the line are not beaten in both."),
     (
@@ -57,24 +61,27 @@ const CAPTIONS: [(&str, &str); 16] = [
 
 /// A figure with its caption. One that is not made of what figures are made of is left out, and said.
 pub(super) fn figure(name: &str, svg: &str, place: &Path, listener: &Listener) -> Html {
-    let Some(drawn) = Html::figure(svg) else {
-        let text = format!("{}: is no figure of servecast, it is left out", place.display());
-        listener.tell(&Note::Warning(text));
-        return Html::default();
-    };
     let known = CAPTIONS.iter().find(|(known, _)| *known == name);
     let caption =
         known.map_or_else(|| name.replace('_', " "), |(_, caption)| (*caption).to_owned());
-    Html::element("figure", [drawn, Html::words("figcaption", &caption)])
+    Html::figure(svg, &caption).unwrap_or_else(|| {
+        let text = format!("{}: is no figure of servecast, it is left out", place.display());
+        listener.tell(&Note::Warning(text));
+        Html::default()
+    })
 }
 
 /// All figures of a folder; nothing where it has none.
-pub(super) fn section_of(folder: &Path, listener: &Listener) -> Result<Option<Html>, ReportError> {
+pub(super) fn section_of(
+    folder: &Path,
+    listener: &Listener,
+) -> Result<Option<Section>, ReportError> {
     let figures = all(folder, listener)?;
     Ok((!figures.is_empty()).then(|| section("Figures", figures)))
 }
 
-fn all(folder: &Path, listener: &Listener) -> Result<Vec<Html>, ReportError> {
+/// The figures of a folder, in their order.
+pub(super) fn all(folder: &Path, listener: &Listener) -> Result<Vec<Html>, ReportError> {
     let figures = folder.join("figures");
     if !figures.is_dir() {
         return Ok(Vec::new());

@@ -1,40 +1,11 @@
 //! Markup. Text becomes part of it in one way, in which it is escaped; names of elements, attributes and
 //! classes are words of the program.
 
+mod drawing;
+
 /// Markup that is well-formed by itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Html(String);
-
-/// Elements and attributes that figures are made of; none of them loads, runs or styles anything.
-const DRAWN: [&str; 9] =
-    ["svg", "g", "rect", "circle", "line", "polyline", "polygon", "path", "text"];
-const DRAWN_WITH: [&str; 25] = [
-    "width",
-    "height",
-    "viewBox",
-    "xmlns",
-    "x",
-    "y",
-    "x1",
-    "y1",
-    "x2",
-    "y2",
-    "dx",
-    "dy",
-    "cx",
-    "cy",
-    "r",
-    "d",
-    "points",
-    "opacity",
-    "fill",
-    "stroke",
-    "stroke-width",
-    "text-anchor",
-    "font-family",
-    "font-size",
-    "font-weight",
-];
 
 impl Html {
     /// Text.
@@ -95,35 +66,6 @@ impl Html {
         Self(parts.into_iter().map(|part| part.0).collect())
     }
 
-    /// A figure, if it is made of what figures are made of.
-    pub(super) fn figure(svg: &str) -> Option<Self> {
-        let svg = svg.trim();
-        let mut open: Vec<&str> = Vec::new();
-        for (place, tag) in svg.split('<').enumerate() {
-            if place == 0 {
-                tag.is_empty().then_some(())?;
-                continue;
-            }
-            let (tag, text) = tag.split_once('>')?;
-            if let Some(name) = tag.strip_prefix('/') {
-                (open.pop()? == name.trim_end()).then_some(())?;
-            } else {
-                let (inside, is_closed) = match tag.strip_suffix('/') {
-                    Some(inside) => (inside, true),
-                    None => (tag, false),
-                };
-                let name = inside.split_whitespace().next()?;
-                let is_drawn = DRAWN.contains(&name) && open.is_empty() == (name == "svg");
-                (is_drawn && attributes(&inside[name.len()..])).then_some(())?;
-                if !is_closed {
-                    open.push(name);
-                }
-            }
-            (!open.is_empty() || text.is_empty()).then_some(())?;
-        }
-        (open.is_empty() && svg.starts_with("<svg ")).then(|| Self(svg.to_owned()))
-    }
-
     /// The whole page.
     pub(super) fn page(head: &Self, style: &'static str, body: &Self) -> String {
         format!(
@@ -135,33 +77,16 @@ impl Html {
             super::OWN,
             env!("CARGO_PKG_VERSION"),
             head.0,
-            body.0
+            drawing::numbered(&body.0)
         )
     }
 }
 
 /// Elements with lines of their own.
-const BLOCKS: [&str; 17] = [
-    "title", "header", "main", "footer", "section", "h1", "h2", "h3", "p", "ul", "li", "table",
-    "tr", "figure", "details", "dl", "div",
+const BLOCKS: [&str; 18] = [
+    "title", "header", "main", "nav", "footer", "section", "h1", "h2", "h3", "p", "ul", "li",
+    "table", "tr", "figure", "details", "dl", "div",
 ];
-
-/// Whether all of these are attributes of figures, with values that name nothing elsewhere.
-fn attributes(mut text: &str) -> bool {
-    loop {
-        text = text.trim_start();
-        if text.is_empty() {
-            return true;
-        }
-        let Some((name, rest)) = text.split_once("=\"") else { return false };
-        let Some((value, rest)) = rest.split_once('"') else { return false };
-        let is_known = DRAWN_WITH.contains(&name) || name == "transform";
-        if !is_known || (value.contains("url(") || value.contains(':')) && name != "xmlns" {
-            return false;
-        }
-        text = rest;
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -174,28 +99,5 @@ mod tests {
         let inside =
             "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;quoted&quot;\u{fffd}";
         assert_eq!(html, format!("<p title=\"{inside}\">{inside}</p>\n"));
-    }
-
-    #[test]
-    fn figures_hold_shapes_and_nothing_else() {
-        let shapes = "<rect x=\"0\" fill=\"#FFFFFF\"/>\n<text x=\"1\">\nTPOT &lt; 5\n</text>\n";
-        let figure = |inside: &str| format!("<svg width=\"9\" height=\"9\">\n{inside}</svg>\n");
-        assert!(Html::figure(&figure(shapes)).is_some());
-        for hostile in [
-            "<script>1</script>",
-            "<rect onclick=\"1\"/>",
-            "<rect fill=\"url(http://x)\"/>",
-            "<image href=\"x\"/>",
-            "<text>",
-            "</svg><script>",
-            "<rect x='0'/>",
-            "<style>*{}</style>",
-            "<svg>",
-        ] {
-            assert_eq!(Html::figure(&figure(hostile)), None, "{hostile}");
-        }
-        assert_eq!(Html::figure("<p>no figure</p>"), None);
-        assert_eq!(Html::figure(&format!("{}<b>", figure(shapes))), None);
-        assert_eq!(Html::figure(&format!("{} and more", figure(shapes))), None);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::facts::facts;
 use super::folder::{self, json};
 use super::html::Html;
-use super::page::{Page, details, section, statement};
+use super::page::{Page, folded, section, statement};
 use super::table::{Cell, alone, column, table_of};
 use super::{ReportError, figures};
 use crate::load::Listener;
@@ -78,7 +78,7 @@ pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportErr
     let tried = plan.tried.len();
     if tried > 0 {
         let what = format!("All {tried} clusters that were simulated");
-        page.sections.push(details(&what, [tried_table(&plan)]));
+        page.sections.push(folded(&what, [tried_table(&plan)]));
     }
     Ok(page)
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::facts::{self, facts};
 use super::folder;
 use super::html::Html;
-use super::page::{Page, details, listing, section};
+use super::page::{Page, Section, details, folded, listing, section};
 use super::table::{Cell, alone, column, table};
 use super::{ReportError, figures};
 use crate::io::rundir::slug;
@@ -82,11 +82,12 @@ pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportErr
         let texts = one.summary.warnings.texts.iter().cloned().chain(lost(&one.summary));
         page.warnings.extend(texts.map(|text| format!("{before}{text}")));
     }
-    for one in &all {
-        if all.len() > 1 {
-            page.sections.push(Html::class("h2", "one", [Html::text(one.name())]));
+    if let [one] = &all[..] {
+        page.sections = sections(one, true, listener)?;
+    } else {
+        for one in &all {
+            page.sections.push(super::page::run(one.name(), sections(one, false, listener)?));
         }
-        page.sections.extend(sections(one, listener)?);
     }
     Ok(page)
 }
@@ -134,20 +135,24 @@ fn headline(all: &[One]) -> Html {
     table(&titles.collect::<Vec<_>>(), &cells.collect::<Vec<_>>())
 }
 
-fn sections(one: &One, listener: &Listener) -> Result<Vec<Html>, ReportError> {
+/// What there is of a run. Of one that is `alone` on its page more is open at first than of one of several.
+fn sections(one: &One, alone: bool, listener: &Listener) -> Result<Vec<Section>, ReportError> {
     let summary = &one.summary;
-    let mut parts = vec![
-        section("Latencies and throughput", benchmark(&summary.benchmark)),
-        section("Requests", [requests(&summary.requests)]),
-    ];
+    let second = if alone { section } else { folded };
+    let mut parts = Vec::new();
+    let [latencies, others] = benchmark(&summary.benchmark);
+    parts.extend(latencies.map(|table| section("Latencies", [table])));
     parts.extend(summary.slo.as_ref().map(|kept| section("SLOs", [slo(kept)])));
     let compared = summary.comparison.as_ref();
     parts.extend(compared.map(|rows| measured(one, rows, listener)));
-    parts.extend(figures::section_of(&one.folder, listener)?);
+    parts.extend(others.map(|table| second("Throughput and totals", vec![table])));
+    parts.push(second("Requests", vec![requests(&summary.requests)]));
+    let figures = figures::all(&one.folder, listener)?;
+    parts.extend((!figures.is_empty()).then(|| second("Figures", figures)));
     let bill = json!(summary.bill);
     for (key, heading) in PARTS {
         let part = if key == "bill" { Some(&bill) } else { summary.parts.get(key) };
-        parts.extend(part.map(|part| section(heading, [facts(part)])));
+        parts.extend(part.map(|part| folded(heading, [facts(part)])));
     }
     if let Some(resolved) = folder::text(&one.folder.join("scenario.resolved.toml"))? {
         parts.push(listing("The scenario with all defaults", &resolved));
@@ -155,8 +160,8 @@ fn sections(one: &One, listener: &Listener) -> Result<Vec<Html>, ReportError> {
     Ok(parts)
 }
 
-/// Latencies as a table with a row for each, other figures below it.
-fn benchmark(figures: &Map<String, Value>) -> Vec<Html> {
+/// Latencies as a table with a row for each, and the other figures; nothing of what there is none.
+fn benchmark(figures: &Map<String, Value>) -> [Option<Html>; 2] {
     let mut statistics: Vec<String> = Vec::new();
     let mut latencies: Vec<(String, Vec<(String, f64)>)> = Vec::new();
     let mut others: Vec<Vec<Cell>> = Vec::new();
@@ -195,14 +200,10 @@ fn benchmark(figures: &Map<String, Value>) -> Vec<Html> {
         std::iter::once(Cell::Text(name.clone())).chain(cells).collect()
     });
     let titles = std::iter::once(String::new()).chain(statistics.iter().cloned());
-    let mut parts = Vec::new();
-    if !latencies.is_empty() {
-        parts.push(table(&titles.collect::<Vec<_>>(), &rows.collect::<Vec<_>>()));
-    }
-    if !others.is_empty() {
-        parts.push(table(&[String::new(), String::new()], &others));
-    }
-    parts
+    let rows = rows.collect::<Vec<_>>();
+    let latencies = (!rows.is_empty()).then(|| table(&titles.collect::<Vec<_>>(), &rows));
+    let others = (!others.is_empty()).then(|| table(&[String::new(), String::new()], &others));
+    [latencies, others]
 }
 
 /// Mean, deviation, median, percentiles, most.
@@ -259,7 +260,7 @@ fn slo(slo: &KeptSlos) -> Html {
 }
 
 /// Measured figures beside simulated ones.
-fn measured(one: &One, rows: &[ComparedFigure], listener: &Listener) -> Html {
+fn measured(one: &One, rows: &[ComparedFigure], listener: &Listener) -> Section {
     let cells = rows.iter().map(|row| {
         let pair = column(&[row.measured, row.simulated]);
         let error = row.error_pct.map_or(Cell::Empty, |error| {

@@ -2,15 +2,17 @@
 
 use super::facts;
 use super::html::Html;
-use super::page::{Page, details, section, statement};
+use super::page::{Page, folded, section, statement};
 use super::series::{KNEE, Lines, Series};
 use super::table::{Cell, alone, column, decimals, table_of, written};
 use crate::compare::title;
 use crate::load::Listener;
-use crate::sweep::{PointReport, Report};
+use crate::sweep::{PointReport, Report, is_share};
 
 /// Points in the table; `results.csv` has all.
 const POINTS_MAX: usize = 500;
+/// Points of a table that is open at first.
+const OPEN_POINTS_MAX: usize = 40;
 /// Failed points that are told of one by one.
 const FAILURES_MAX: usize = 5;
 
@@ -39,7 +41,9 @@ pub(super) fn page(told: &Report, listener: &Listener) -> Page {
     if !figures.is_empty() {
         page.sections.push(section("Figures", figures));
     }
-    page.sections.push(section("Points", [points_table(told)]));
+    let points = [points_table(told)];
+    let is_long = told.points.len() > OPEN_POINTS_MAX;
+    page.sections.push(if is_long { folded("Points", points) } else { section("Points", points) });
     page
 }
 
@@ -65,22 +69,22 @@ fn knees(told: &Report) -> Option<Vec<String>> {
     let line = |series: &Series| {
         let share = |place: usize| {
             let found = told.points[place].figure("slo_attainment")?;
-            Some((found.mean, found.within.unwrap_or_default()))
+            Some((found.mean, found.of_share()))
         };
         let known = series.points.iter().filter_map(|(x, place)| Some((*x, share(*place)?)));
-        let known: Vec<(f64, (f64, f64))> = known.collect();
+        let known: Vec<(f64, (f64, Option<(f64, f64)>))> = known.collect();
         let (first, last) = (known.first()?.0, known.last()?.0);
         let percent = |place: usize| {
-            let (share, within) = known[place].1;
-            let within = match within {
-                0.0 => String::new(),
-                within => format!(" ± {}", written(100.0 * within, 1)),
-            };
-            format!("{}{within} %", written(100.0 * share, 1))
+            let (share, interval) = known[place].1;
+            let whole = |share: f64| written(100.0 * share, 1);
+            let interval = interval.filter(|(low, high)| low < high);
+            let interval =
+                interval.map(|(low, high)| format!(" ({} to {})", whole(low), whole(high)));
+            format!("{} %{}", whole(share), interval.unwrap_or_default())
         };
         // The last point that is taken to keep them may not, as far as its seeds tell.
         let sure = |place: usize| match known[place].1 {
-            (share, within) if share - within >= KNEE => String::new(),
+            (share, interval) if interval.map_or(share, |(low, _)| low) >= KNEE => String::new(),
             _ => format!(" (not certain: it is {} there)", percent(place)),
         };
         let text = match known.iter().position(|(_, (share, _))| *share < KNEE) {
@@ -193,7 +197,14 @@ fn points_table(told: &Report) -> Html {
         let decimals = decimals(found.clone().flatten().map(|found| found.mean));
         let cells = found.map(|found| {
             found.map_or(Cell::Empty, |found| {
-                let within = found.within.map(|within| format!(" ± {}", written(within, decimals)));
+                let within = if is_share(name) {
+                    let ends = found.of_share();
+                    ends.map(|(low, high)| {
+                        format!(" ({} to {})", written(low, decimals), written(high, decimals))
+                    })
+                } else {
+                    found.within.map(|within| format!(" ± {}", written(within, decimals)))
+                };
                 Cell::Number(written(found.mean, decimals) + &within.unwrap_or_default())
             })
         });
@@ -208,6 +219,5 @@ fn points_table(told: &Report) -> Html {
     };
     let note =
         if told.seeds > 1 { "Means with 95 % intervals over seeds." } else { "One run each." };
-    let all = Html::all([Html::words("p", note), table_of(columns), rest]);
-    if shown.len() > 40 { details("All points", [all]) } else { all }
+    Html::all([Html::words("p", note), table_of(columns), rest])
 }

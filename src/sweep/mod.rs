@@ -55,6 +55,6 @@ pub use results::Results;
 #[cfg(feature = "cli")]
 pub use schema::schema;
 pub use study::{DesignName, Sweep, Vary};
-pub use summary::{CONFIDENCE, Estimate, Estimator};
+pub use summary::{CONFIDENCE, Estimate, Estimator, is_share};
 #[cfg(feature = "sweep")]
 pub use watch::Watch;

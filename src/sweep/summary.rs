@@ -17,6 +17,19 @@ pub struct Estimate {
     pub within: Option<f64>,
 }
 
+/// Whether a figure of a run is a share of a whole, from 0 to 1.
+pub fn is_share(figure: &str) -> bool {
+    figure == "slo_attainment" || figure.starts_with("slo_attainment_by_metric.")
+}
+
+impl Estimate {
+    /// The interval of a share: no part of it lies below 0 or above 1.
+    pub fn of_share(&self) -> Option<(f64, f64)> {
+        let within = self.within?;
+        Some(((self.mean - within).max(0.0), (self.mean + within).min(1.0)))
+    }
+}
+
 /// Makes estimates, and remembers quantiles.
 #[derive(Debug, Default)]
 pub struct Estimator {
@@ -50,6 +63,14 @@ mod tests {
         assert!((found.mean - 10.0).abs() < 1e-12);
         let within = found.within.expect("more than one");
         assert!((within - 3.182 * deviation / 2.0).abs() < 0.001, "{within}");
+    }
+
+    #[test]
+    fn intervals_of_shares_stay_within_the_whole() {
+        let share = Estimate { mean: 0.75, within: Some(0.5) };
+        assert_eq!(share.of_share(), Some((0.25, 1.0)));
+        assert_eq!(Estimate { mean: 0.25, within: Some(0.5) }.of_share(), Some((0.0, 0.75)));
+        assert_eq!(Estimate { mean: 0.25, within: None }.of_share(), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is printed of a sweep: the figures of each point over its runs.
 
 use crate::plain::table;
-use crate::sweep::{Estimate, PointReport, Report};
+use crate::sweep::{Estimate, PointReport, Report, is_share};
 
 /// Points with failed runs that are told of one by one.
 const FAILURES_MAX: usize = 5;
@@ -18,7 +18,7 @@ pub(super) fn text(report: &Report) -> String {
     let column = |name: &str| -> Vec<Option<Estimate>> {
         report.points.iter().map(|point| point.figure(name)).collect()
     };
-    let columns: Vec<Vec<String>> = metrics.iter().map(|name| cells(&column(name))).collect();
+    let columns: Vec<Vec<String>> = metrics.iter().map(|name| cells(name, &column(name))).collect();
     for (row, point) in report.points.iter().enumerate() {
         let mut line = vec![point.index.to_string()];
         line.extend(report.variant(point));
@@ -36,7 +36,7 @@ fn title(report: &Report) -> String {
     let part = report.shard.map_or_else(String::new, |shard| {
         format!(", part {}/{} of the runs", shard.index, shard.count)
     });
-    let interval = if report.seeds > 1 { "; mean ± 95 % interval over seeds" } else { "" };
+    let interval = if report.seeds > 1 { "; means with 95 % intervals over seeds" } else { "" };
     format!(
         "{}: {} with {}{part}{interval}\n",
         report.name,
@@ -46,7 +46,7 @@ fn title(report: &Report) -> String {
 }
 
 /// The cells of a column with as many decimals as its largest mean needs: three significant digits at least.
-fn cells(column: &[Option<Estimate>]) -> Vec<String> {
+fn cells(name: &str, column: &[Option<Estimate>]) -> Vec<String> {
     let means = column.iter().flatten().map(|one| one.mean.abs());
     let decimals = match means.fold(0.0, f64::max) {
         large if large >= 100.0 => 1,
@@ -55,6 +55,12 @@ fn cells(column: &[Option<Estimate>]) -> Vec<String> {
     };
     let cell = |estimate: &Option<Estimate>| match estimate {
         None => "-".to_owned(),
+        Some(share) if is_share(name) => match share.of_share() {
+            None => format!("{:.decimals$}", share.mean),
+            Some((low, high)) => {
+                format!("{:.decimals$} ({low:.decimals$} to {high:.decimals$})", share.mean)
+            }
+        },
         Some(Estimate { mean, within: None }) => format!("{mean:.decimals$}"),
         Some(Estimate { mean, within: Some(within) }) => {
             format!("{mean:.decimals$} ± {within:.decimals$}")

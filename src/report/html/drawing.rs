@@ -1,0 +1,193 @@
+//! A drawing as it stands on a page: whole, and where there is no room for it its panels below each other.
+
+use super::Html;
+
+/// Elements and attributes that drawings are made of; none of them loads, runs or styles anything.
+const DRAWN: [&str; 9] =
+    ["svg", "g", "rect", "circle", "line", "polyline", "polygon", "path", "text"];
+const DRAWN_WITH: [&str; 26] = [
+    "width",
+    "height",
+    "viewBox",
+    "data-parts",
+    "xmlns",
+    "x",
+    "y",
+    "x1",
+    "y1",
+    "x2",
+    "y2",
+    "dx",
+    "dy",
+    "cx",
+    "cy",
+    "r",
+    "d",
+    "points",
+    "opacity",
+    "fill",
+    "stroke",
+    "stroke-width",
+    "text-anchor",
+    "font-family",
+    "font-size",
+    "font-weight",
+];
+
+/// Stands for the number of a figure until the page is put together. No text and no drawing holds it.
+const NUMBER: char = '\u{1}';
+
+/// The texts of a drawing that stand above its panels: title and subtitle.
+const HEAD: usize = 2;
+
+impl Html {
+    /// A figure with its caption; nothing if the drawing is not made of what drawings are made of.
+    pub(in crate::report) fn figure(svg: &str, caption: &str) -> Option<Self> {
+        let mut drawing = Self::drawing(svg)?;
+        let (parts, texts) = (parts(&drawing.0), texts(&drawing.0));
+        let label = Self::text(caption).0;
+        let named = format!("<svg id=\"figure-{NUMBER}\" role=\"img\" aria-label=\"{label}\" ");
+        drawing.0 = drawing.0.replacen("<svg ", &named, 1);
+        let caption = Self::words("figcaption", caption);
+        if parts.is_empty() {
+            return Some(Self::element(
+                "figure",
+                [Self::class("div", "drawing", [drawing]), caption],
+            ));
+        }
+        let whole = Self::class("div", "drawing whole", [drawing]);
+        // What follows shows the same drawing again, a rectangle of it at a time.
+        let part = |[left, top, width, height]: [f64; 4]| {
+            let view = format!("{left} {top} {width} {height}");
+            Self(format!("<svg viewBox=\"{view}\"><use href=\"#figure-{NUMBER}\"/></svg>\n"))
+        };
+        let texts = texts.into_iter().take(HEAD).map(|text| Self::element("p", [text]));
+        let apart = Self::all(texts.chain(parts.into_iter().map(part)));
+        let attributes = [("class", "drawing apart"), ("aria-hidden", "true")];
+        Some(Self::element("figure", [whole, Self::with("div", &attributes, [apart]), caption]))
+    }
+
+    /// A drawing, if it is made of what drawings are made of.
+    fn drawing(svg: &str) -> Option<Self> {
+        let svg = svg.trim();
+        (!svg.contains(NUMBER)).then_some(())?;
+        let mut open: Vec<&str> = Vec::new();
+        for (place, tag) in svg.split('<').enumerate() {
+            if place == 0 {
+                tag.is_empty().then_some(())?;
+                continue;
+            }
+            let (tag, text) = tag.split_once('>')?;
+            if let Some(name) = tag.strip_prefix('/') {
+                (open.pop()? == name.trim_end()).then_some(())?;
+            } else {
+                let (inside, is_closed) = match tag.strip_suffix('/') {
+                    Some(inside) => (inside, true),
+                    None => (tag, false),
+                };
+                let name = inside.split_whitespace().next()?;
+                let is_drawn = DRAWN.contains(&name) && open.is_empty() == (name == "svg");
+                (is_drawn && attributes(&inside[name.len()..])).then_some(())?;
+                if !is_closed {
+                    open.push(name);
+                }
+            }
+            (!open.is_empty() || text.is_empty()).then_some(())?;
+        }
+        (open.is_empty() && svg.starts_with("<svg ")).then(|| Self(svg.to_owned()))
+    }
+}
+
+/// The body of a page with its figures counted.
+pub(super) fn numbered(body: &str) -> String {
+    let mut figures = body.split("<figure>").enumerate();
+    let first = figures.next().map_or("", |(_, before)| before);
+    let rest = figures.map(|(number, figure)| {
+        "<figure>".to_owned() + &figure.replace(NUMBER, &number.to_string())
+    });
+    first.to_owned() + &rest.collect::<String>()
+}
+
+/// The rectangles of a drawing that can be read by themselves, in pixels; nothing where it does not say.
+fn parts(drawing: &str) -> Vec<[f64; 4]> {
+    let root = drawing.split('>').next().unwrap_or_default();
+    let named = root.split_once("data-parts=\"").and_then(|(_, rest)| rest.split('"').next());
+    let part = |text: &str| {
+        let numbers =
+            text.split(',').map(|number| number.parse().ok().filter(|px: &f64| px.is_finite()));
+        numbers.collect::<Option<Vec<f64>>>()?.try_into().ok()
+    };
+    named.unwrap_or_default().split(' ').filter_map(part).collect()
+}
+
+/// The texts of a drawing, in their order.
+fn texts(drawing: &str) -> Vec<Html> {
+    let text = |tag: &str| Some(Html(tag.split_once('>')?.1.split('<').next()?.trim().to_owned()));
+    drawing.split("<text ").skip(1).filter_map(text).collect()
+}
+
+/// Whether all of these are attributes of figures, with values that name nothing elsewhere.
+fn attributes(mut text: &str) -> bool {
+    loop {
+        text = text.trim_start();
+        if text.is_empty() {
+            return true;
+        }
+        let Some((name, rest)) = text.split_once("=\"") else { return false };
+        let Some((value, rest)) = rest.split_once('"') else { return false };
+        let is_known = DRAWN_WITH.contains(&name) || name == "transform";
+        if !is_known || (value.contains("url(") || value.contains(':')) && name != "xmlns" {
+            return false;
+        }
+        text = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_hold_shapes_and_nothing_else() {
+        let shapes = "<rect x=\"0\" fill=\"#FFFFFF\"/>\n<text x=\"1\">\nTPOT &lt; 5\n</text>\n";
+        let figure = |inside: &str| format!("<svg width=\"9\" height=\"9\">\n{inside}</svg>\n");
+        assert!(Html::drawing(&figure(shapes)).is_some());
+        for hostile in [
+            "<script>1</script>",
+            "<rect onclick=\"1\"/>",
+            "<rect fill=\"url(http://x)\"/>",
+            "<image href=\"x\"/>",
+            "<text>",
+            "</svg><script>",
+            "<rect x='0'/>",
+            "<style>*{}</style>",
+            "<svg>",
+        ] {
+            assert_eq!(Html::drawing(&figure(hostile)), None, "{hostile}");
+        }
+        assert_eq!(Html::drawing("<p>no figure</p>"), None);
+        assert_eq!(Html::drawing(&format!("{}<b>", figure(shapes))), None);
+        assert_eq!(Html::drawing(&format!("{} and more", figure(shapes))), None);
+    }
+
+    #[test]
+    fn panels_are_shown_again_by_the_number_of_their_figure() {
+        let svg = "<svg width=\"9\" data-parts=\"0,1,4,8 4,1,5,8 x,1\">\n<text x=\"1\">\nA &lt; B\n</text>\n</svg>";
+        let figure = Html::figure(svg, "Two \"panels\"").unwrap();
+        let body = numbered(&Html::all([figure.clone(), figure]).0);
+        for number in [1, 2] {
+            let drawn = format!(
+                "<svg id=\"figure-{number}\" role=\"img\" aria-label=\"Two &quot;panels&quot;\" "
+            );
+            assert_eq!(body.matches(&drawn).count(), 1, "{body}");
+            for view in ["0 1 4 8", "4 1 5 8"] {
+                let part =
+                    format!("<svg viewBox=\"{view}\"><use href=\"#figure-{number}\"/></svg>");
+                assert_eq!(body.matches(&part).count(), 1, "{body}");
+            }
+        }
+        assert_eq!(body.matches("<use").count(), 4, "{body}");
+        assert_eq!(body.matches("<p>A &lt; B</p>").count(), 2, "{body}");
+        assert!(!body.contains(NUMBER));
+    }
+}
