@@ -12,7 +12,7 @@ use super::{
 use crate::cost::StepTime;
 use crate::load::{Draft, LoadError, Origin};
 use crate::metrics::bench::Latency;
-use crate::resolved::Scenario;
+use crate::resolved::{Basis, Scenario};
 use crate::scenario::{AdapterMix, PlacementConfig, ScenarioFile};
 use crate::sim;
 
@@ -33,6 +33,8 @@ pub(super) struct Hunt<'a> {
     terms: Terms<'a>,
     base: &'a Draft,
     costs: Vec<StepTime>,
+    /// What each kind of its replicas rests on.
+    basis: Vec<Basis>,
     /// Whether its servers are what is expected of a class.
     is_assumed: bool,
     /// Of a replica of each group: US dollars per hour, and its GPUs.
@@ -105,12 +107,15 @@ impl<'a> Hunt<'a> {
             Err(reason) => return Ok(Err(reason)),
         };
         let is_assumed = scenario.groups.iter().any(|group| group.class.is_some());
+        let basis = scenario.groups.iter().zip(&costs);
+        let basis = basis.map(|(group, cost)| Basis::of(group, cost)).collect();
         let tried = Mutex::default();
         Ok(Ok(Self {
             layout,
             terms,
             base,
             costs,
+            basis,
             is_assumed,
             prices,
             capacities,
@@ -122,6 +127,11 @@ impl<'a> Hunt<'a> {
     /// Whether its servers are what is expected of a class, of which some are faster than others.
     pub(super) fn is_assumed(&self) -> bool {
         self.is_assumed
+    }
+
+    /// What each kind of its replicas rests on.
+    pub(super) fn basis(&self) -> &[Basis] {
+        &self.basis
     }
 
     /// Whether replicas have room for all adapters.

@@ -11,6 +11,7 @@
 //! was simulated and meets all SLOs beside sizes that were simulated and do not.
 
 mod answer;
+mod assumptions;
 mod capacity;
 mod checks;
 mod error;
@@ -33,6 +34,7 @@ mod warm_up;
 mod watch;
 
 pub use answer::{Answer, Front};
+pub use assumptions::{Assumed, Assumption};
 pub use capacity::Capacity;
 pub use error::PlanError;
 pub use front::pareto;

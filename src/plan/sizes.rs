@@ -52,7 +52,7 @@ impl Study {
             let tried = hunt.iter().flat_map(Hunt::tried);
             tried.map(move |one| (place, one))
         });
-        Ok(Found { rows, tried: tried.collect(), limits })
+        Ok(Found { rows, tried: tried.collect(), limits, known: self.known(&hunts) })
     }
 
     /// What comes of layouts, those that may be cheapest before the others.

@@ -1,6 +1,7 @@
 //! What a plan is made for: layouts, SLOs and traffic.
 
 use super::answer::Found;
+use super::assumptions::{Known, assumed};
 use super::checks::{
     check_base, check_numbers, check_scenario, check_slos, check_step_times, check_window,
     check_workload,
@@ -59,7 +60,7 @@ impl Study {
         let base = &question.draft;
         check_base(base)?;
         let layouts = Layout::all(&question)?;
-        let gpus = layouts.iter().flat_map(Layout::gpus);
+        let gpus = layouts.iter().map(Layout::gpu);
         let gpus = gpus.map(|gpu| (gpu.name.as_str(), gpu)).collect();
         let prices = Prices::new(&question, &gpus)?;
         let cases = Cases::told(&question.listener);
@@ -96,11 +97,12 @@ impl Study {
     /// # Errors
     /// When a run fails.
     pub fn answer(self) -> Result<Answer, PlanError> {
-        let Found { rows, tried, limits } = match self.question.seeks {
+        let Found { rows, tried, limits, known } = match self.question.seeks {
             Seeks::FewestReplicas => self.sizes()?,
             Seeks::HighestRate => self.rates()?,
         };
-        Ok(Answer { study: self, rows, tried, limits })
+        let assumptions = assumed(&self.layouts, &known, &rows);
+        Ok(Answer { study: self, rows, tried, limits, assumptions })
     }
 
     pub(super) fn base(&self) -> &Draft {
@@ -134,6 +136,16 @@ impl Study {
     /// Whether the popularity of adapters moves with time, which rates that are scaled would change.
     pub(super) fn drifts(&self) -> bool {
         self.base().get(&["workload", "adapters", "drift"]).is_some()
+    }
+
+    /// What the layouts rest on that can serve the traffic.
+    pub(super) fn known<E>(&self, hunts: &[Result<Hunt<'_>, E>]) -> Vec<Known> {
+        let hunts = self.layouts.iter().zip(hunts);
+        let hunts = hunts.filter_map(|(layout, hunt)| Some((layout, hunt.as_ref().ok()?)));
+        let of = |(layout, hunt): (&Layout, &Hunt<'_>)| {
+            Known::of(layout, hunt.basis(), self.is_for_slow(hunt))
+        };
+        hunts.flat_map(of).collect()
     }
 
     /// A layout on its own, for these requests; the reason where it cannot serve them in any number.

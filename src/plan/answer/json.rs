@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Answer;
 use crate::plan::Trial;
+use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::Tried;
 use crate::plan::layouts::Size;
 use crate::plan::limits::{Faster, Windows};
@@ -26,6 +27,7 @@ impl Answer {
             "requests_per_s": study.traffic.rate_per_s(),
             "slos": study.slos.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "layouts": self.rows.iter().map(|row| self.row_json(row)).collect::<Vec<_>>(),
+            "assumptions": self.assumptions.iter().map(Assumed::json).collect::<Vec<_>>(),
             "carries": limits.carries,
             "resampled": stretches.collect::<Vec<_>>(),
             "resampled_requests_per_s": limits.rates,

@@ -5,6 +5,7 @@ mod json;
 mod table;
 mod text;
 
+use super::assumptions::{Assumed, Known};
 use super::hunt::Tried;
 use super::limits::Limits;
 use super::outcome::{self, Row};
@@ -24,6 +25,8 @@ pub struct Answer {
     pub tried: Vec<(usize, Tried)>,
     /// How sure the best layout is.
     pub limits: Limits,
+    /// What is assumed of the layouts.
+    pub assumptions: Vec<Assumed>,
 }
 
 /// What was found for a question.
@@ -31,6 +34,7 @@ pub(super) struct Found {
     pub(super) rows: Vec<Row>,
     pub(super) tried: Vec<(usize, Tried)>,
     pub(super) limits: Limits,
+    pub(super) known: Vec<Known>,
 }
 
 impl Answer {

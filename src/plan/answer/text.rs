@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Answer;
+use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::{MOST_OF_A_TRACE, Tried};
 use crate::plan::layouts::Size;
 use crate::plan::limits::Windows;
@@ -25,11 +26,17 @@ impl fmt::Display for Answer {
         );
         let answer = self.verdict();
         let fronts = if self.tried.is_empty() { String::new() } else { self.fronts_text() };
-        write!(f, "{traffic}{answer}\n{}{fronts}", self.table())
+        let (table, assumed) = (self.table(), self.assumptions_text());
+        write!(f, "{traffic}{answer}\n{table}{assumed}{fronts}")
     }
 }
 
 impl Answer {
+    fn assumptions_text(&self) -> String {
+        let lines: String = self.assumptions.iter().map(Assumed::text).collect();
+        if lines.is_empty() { lines } else { format!("\nAssumptions\n{lines}") }
+    }
+
     /// What was asked for, and how sure that is.
     pub(super) fn verdict(&self) -> String {
         match self.winner() {
