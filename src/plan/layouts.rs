@@ -7,6 +7,7 @@ use toml::{Table, Value};
 use super::error::{asked, stated};
 use super::question::{LayoutKind, Plan};
 use super::{Pair, PlanError};
+use crate::hardware::RentalPrice;
 use crate::load::{self, Draft};
 use crate::profiles;
 use crate::sweep::Axis;
@@ -17,8 +18,8 @@ pub(super) struct Gpu {
     pub(super) name: String,
     /// What scenarios call it: its name, or the path of its file.
     setting: String,
-    /// Whether somebody offers it.
-    pub(super) has_offer: bool,
+    /// What it is offered for, if somebody offers it.
+    pub(super) offers: Option<RentalPrice>,
 }
 
 /// A kind of GPU, and how many share a matrix.
@@ -115,6 +116,11 @@ impl Layout {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             format!("{name}, {short}={value}")
         })
+    }
+
+    /// The same without its GPU, as in `TP4`.
+    pub(super) fn name_on_gpu(&self) -> String {
+        self.name().replace(&format!("{} TP", self.gpu().name), "TP")
     }
 
     /// The smallest size.
@@ -267,7 +273,7 @@ fn any_gpu(gpu: &str, folder: &Path) -> Result<Gpu, String> {
     } else {
         spec.name.clone()
     };
-    Ok(Gpu { name: spec.name, setting, has_offer: spec.price.is_some() })
+    Ok(Gpu { name: spec.name, setting, offers: spec.price })
 }
 
 /// What is wrong with the name of a GPU that is nowhere.

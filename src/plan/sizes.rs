@@ -77,7 +77,8 @@ impl Study {
     /// The fewest replicas of a layout, if it may be cheaper than the second cheapest so far.
     fn fewest(&self, candidate: &Candidate<'_>, second: f64) -> Result<Outcome, PlanError> {
         let Candidate { hunt, least, bound, .. } = *candidate;
-        if bound > second
+        if !self.question.all
+            && bound > second
             && let Some(broken) =
                 hunt.largest_for(second, least).filter(|size| hunt.has_room(*size))
             && !hunt.remembered(broken, &self.traffic)?.is_kept

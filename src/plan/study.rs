@@ -8,10 +8,12 @@ use super::checks::{
 };
 use super::error::{asked, stated};
 use super::hunt::{Hunt, Terms};
-use super::layouts::{Layout, Size};
+use super::layouts::{Gpu, Layout, Size};
 use super::limits::Faster;
+use super::outcome::Obstacle;
 use super::prices::Prices;
 use super::question::{Plan, Seeks};
+use super::told::Told;
 use super::{Answer, End, PlanError, Slo, Traffic, Trial, WarmUp};
 use crate::load::{Cases, Draft};
 use crate::metrics::bench::Slos;
@@ -42,6 +44,7 @@ pub struct Study {
     /// The seed of the scenario.
     pub seed: Seed,
     cases: Cases,
+    told: Told,
     /// A layout that resolves, from which other requests can be drawn.
     first: usize,
     /// The title of the scenario.
@@ -60,8 +63,12 @@ impl Study {
         let base = &question.draft;
         check_base(base)?;
         let layouts = Layout::all(&question)?;
-        let gpus = layouts.iter().map(Layout::gpu);
-        let gpus = gpus.map(|gpu| (gpu.name.as_str(), gpu)).collect();
+        let mut gpus: Vec<&Gpu> = Vec::new();
+        for gpu in layouts.iter().map(Layout::gpu) {
+            if gpus.iter().all(|known| known.name != gpu.name) {
+                gpus.push(gpu);
+            }
+        }
         let prices = Prices::new(&question, &gpus)?;
         let cases = Cases::told(&question.listener);
         let (first, case) = first_case(&layouts, base, &cases)?;
@@ -75,6 +82,7 @@ impl Study {
         check_slos(&slos, &traffic, &question.listener)?;
         check_window(question.window_s, &traffic)?;
         check_step_times(&layouts, &question)?;
+        let told = Told::to(&question.listener);
         let ScenarioFile { name, seed, cluster, .. } = case.scenario.written();
         Ok(Self {
             question,
@@ -86,6 +94,7 @@ impl Study {
             warm_up,
             seed,
             cases,
+            told,
             first,
             name,
             model: cluster.model,
@@ -154,9 +163,10 @@ impl Study {
         layout: &'b Layout,
         base: &'b Draft,
         traffic: &Traffic,
-    ) -> Result<Result<Hunt<'b>, String>, PlanError> {
+    ) -> Result<Result<Hunt<'b>, Obstacle>, PlanError> {
         let (slos, warm_up, prices) = (&self.slos[..], self.warm_up, &self.prices);
-        let terms = Terms { slos, warm_up, is_trace: self.is_trace, prices };
+        let (is_trace, told) = (self.is_trace, &self.told);
+        let terms = Terms { slos, warm_up, is_trace, prices, told };
         Hunt::new(layout, base, terms, traffic)
     }
 

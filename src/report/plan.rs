@@ -25,8 +25,18 @@ struct Plan {
     layouts: Vec<Row>,
     #[serde(default)]
     assumptions: Vec<Assumed>,
+    #[serde(default)]
+    prices: Vec<Price>,
     perfect_autoscaler: Option<Value>,
     tried: Vec<Row>,
+}
+
+/// What an hour of a GPU costs.
+#[derive(Debug, Deserialize)]
+struct Price {
+    gpu: String,
+    usd_per_hour: Option<f64>,
+    from: String,
 }
 
 /// What the plan assumes.
@@ -81,6 +91,9 @@ pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportErr
         |(first, rest)| statement(first, rest),
     );
     page.sections.push(section("Layouts", [layouts(&plan)]));
+    if !plan.prices.is_empty() {
+        page.sections.push(section("Prices", [prices(&plan)]));
+    }
     if !plan.assumptions.is_empty() {
         page.sections.push(section("Assumptions", [assumptions(&plan)]));
     }
@@ -106,6 +119,16 @@ fn size(replicas: &[u64]) -> Option<String> {
         [prefill, decode] => Some(format!("{prefill}P{decode}D")),
         _ => None,
     }
+}
+
+fn prices(plan: &Plan) -> Html {
+    let text = |title: &str, text: fn(&Price) -> &String| {
+        let cells = plan.prices.iter().map(|one| Cell::Text(text(one).clone()));
+        (title.to_owned(), cells.collect())
+    };
+    let usd = plan.prices.iter().map(|one| one.usd_per_hour).collect::<Vec<_>>();
+    let usd = ("USD/h".to_owned(), column(&usd));
+    table_of(vec![text("GPU", |one| &one.gpu), usd, text("price from", |one| &one.from)])
 }
 
 fn assumptions(plan: &Plan) -> Html {

@@ -392,6 +392,11 @@ fn catalogue_gpu(name: &str) -> Result<GpuSpec, ScenarioError> {
     })
 }
 
+/// What the memory of GPUs does not hold.
+fn too_large(key: &str, problem: impl fmt::Display) -> ScenarioError {
+    Problem::new(key, problem).of_memory().into()
+}
+
 fn fail(key: &str, problem: &str) -> ScenarioError {
     ScenarioError::at(key, problem)
 }

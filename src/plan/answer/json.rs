@@ -8,7 +8,7 @@ use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::Tried;
 use crate::plan::layouts::Size;
 use crate::plan::limits::{Faster, Windows};
-use crate::plan::outcome::{Outcome, Row};
+use crate::plan::outcome::{Obstacle, Outcome, Row};
 
 impl Answer {
     /// All of it: the content of `plan.json`.
@@ -35,6 +35,7 @@ impl Answer {
             "typical_servers": self.faster_json(|faster| faster.typical, |rates| rates.typical),
             "fast_servers": self.faster_json(|faster| faster.fast, |rates| rates.fast),
             "perfect_autoscaler": limits.windows.as_ref().map(Windows::json),
+            "prices": self.prices(),
             "tried": tried.collect::<Vec<_>>(),
         })
     }
@@ -56,7 +57,14 @@ impl Answer {
     fn row_json(&self, row: &Row) -> Value {
         let mut one = json!({ "layout": self.layout(row.place) });
         match &row.outcome {
-            Outcome::Impossible(reason) => one["impossible"] = json!(reason),
+            Outcome::Impossible(reason) => {
+                one["impossible"] = json!(reason.to_string());
+                one["lacks"] = json!(match reason {
+                    Obstacle::NoPrice(_) => "price",
+                    Obstacle::Memory(_) => "memory",
+                    Obstacle::Other(_) => "other",
+                });
+            }
             Outcome::TooDear { broken, cost } => {
                 one["dearer"] = json!({ "replicas_above": broken.replicas(),
                                         "usd_per_hour_above": self.usd(*cost) });

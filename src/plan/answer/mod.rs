@@ -9,7 +9,7 @@ use super::assumptions::{Assumed, Known};
 use super::hunt::Tried;
 use super::limits::Limits;
 use super::outcome::{self, Row};
-use super::prices::Unit;
+use super::prices::{GpuCost, Unit};
 use super::question::Seeks;
 use super::study::Study;
 pub use fronts::Front;
@@ -56,6 +56,11 @@ impl Answer {
     /// Whether prices are known; else clusters are compared by their GPUs.
     pub fn has_prices(&self) -> bool {
         self.study.prices.unit() == Unit::UsdPerHour
+    }
+
+    /// What an hour of each GPU of the layouts costs.
+    pub fn prices(&self) -> &[GpuCost] {
+        &self.study.prices.costs
     }
 
     /// What a cluster costs in US dollars per hour, where there are prices.

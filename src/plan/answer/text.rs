@@ -26,8 +26,9 @@ impl fmt::Display for Answer {
         );
         let answer = self.verdict();
         let fronts = if self.tried.is_empty() { String::new() } else { self.fronts_text() };
-        let (table, assumed) = (self.table(), self.assumptions_text());
-        write!(f, "{traffic}{answer}\n{table}{assumed}{fronts}")
+        let (table, prices) = (self.table(), self.prices_table());
+        let assumed = self.assumptions_text();
+        write!(f, "{traffic}{answer}\n{table}\n{prices}{assumed}{fronts}")
     }
 }
 
@@ -155,12 +156,14 @@ impl Answer {
     /// Where the traffic comes from that is resampled.
     fn others(&self, count: usize) -> String {
         let what = match (self.study.is_trace, self.is_for_slow()) {
-            (true, false) => "stretches resampled from the trace",
-            (true, true) => "stretches resampled from the trace, on servers like them",
-            (false, false) => "other draws of the requests",
-            (false, true) => "other draws of the requests and of servers like them",
+            (true, false) => ["stretch", "es", " resampled from the trace"],
+            (true, true) => ["stretch", "es", " resampled from the trace, on servers like them"],
+            (false, false) => ["other draw", "s", " of the requests"],
+            (false, true) => ["other draw", "s", " of the requests and of servers like them"],
         };
-        format!("{count} {what}")
+        let [one, plural, of] = what;
+        let plural = if count == 1 { "" } else { plural };
+        format!("{count} {one}{plural}{of}")
     }
 
     fn stretches_text(&self) -> String {
@@ -174,6 +177,7 @@ impl Answer {
             stretches.iter().filter_map(|other| Some((other.cost, other.size?.name()))).collect();
         sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let range = match (sizes.first(), sizes.last()) {
+            (Some((_, least)), _) if stretches.len() == 1 => format!("it needs {least}"),
             (Some((_, least)), Some((_, most))) if least == most => format!("all need {least}"),
             (Some((_, least)), Some((_, most))) => format!("they need {least} to {most}"),
             _ => "none is served by any number".to_owned(),
