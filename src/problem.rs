@@ -16,14 +16,16 @@ pub struct Problem {
     /// The known name that is nearest to one that is not known.
     pub near: Option<String>,
     /// What helps.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
+    /// Whether the memory of GPUs does not hold what is asked for.
+    pub is_of_memory: bool,
 }
 
 impl Problem {
     /// A problem in a sentence.
     pub fn new(at: impl Into<String>, rule: impl Display) -> Self {
         let (at, rule) = (at.into(), rule.to_string());
-        Self { at, rule, value: None, near: None, hint: None }
+        Self { at, rule, value: None, near: None, hint: None, is_of_memory: false }
     }
 
     /// A value that is not as it must be: `rule` goes on from `must be`.
@@ -41,7 +43,13 @@ impl Problem {
     /// The same with what helps.
     #[must_use]
     pub fn with_hint(self, hint: &str) -> Self {
-        Self { hint: Some(hint.to_owned()), ..self }
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same, which is that the memory of GPUs does not hold what is asked for.
+    #[must_use]
+    pub fn of_memory(self) -> Self {
+        Self { is_of_memory: true, ..self }
     }
 
     /// The same of a table that lies at a path.

@@ -123,7 +123,7 @@ fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
                 problem.rule.clone(),
                 problem.value.clone(),
                 problem.near.clone(),
-                problem.hint.clone(),
+                problem.hint.as_deref().map(str::to_owned),
             ));
         }
     }

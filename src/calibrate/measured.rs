@@ -245,7 +245,7 @@ impl MeasuredRun {
         {
             let hint = "only numbers that may be fractions can be fitted";
             let before = last.problem.hint.take().map(|before| format!("{before}; "));
-            last.problem.hint = Some(before.unwrap_or_default() + hint);
+            last.problem.hint = Some((before.unwrap_or_default() + hint).into());
         }
         Err(error)
     }

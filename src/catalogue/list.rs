@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
+use crate::hardware::RentalPrice;
 use crate::profiles;
 
 /// What is listed.
@@ -94,24 +95,37 @@ fn models_json() -> Value {
 
 fn gpus_table() -> String {
     let mut text = format!(
-        "{:<34}{:>11}{:>10}{:>13}{:>9}  {}\n",
-        "gpu", "memory", "GB/s", "bf16 TFLOP/s", "link", "short names"
+        "{:<34}{:>11}{:>10}{:>13}{:>9}{:>13}  {}\n",
+        "gpu", "memory", "GB/s", "bf16 TFLOP/s", "link", "USD/h", "short names"
     );
     for profile in profiles::gpus() {
         let spec = &profile.spec;
         // A string can always be written to.
         let _ = writeln!(
             text,
-            "{:<34}{:>11}{:>10.0}{:>13.0}{:>9.0}  {}",
+            "{:<34}{:>11}{:>10.0}{:>13.0}{:>9.0}{:>13}  {}",
             spec.name,
             spec.memory().to_string(),
             spec.memory_bandwidth_gb_s,
             spec.bf16_tflops,
             spec.link_gb_s,
+            offers(spec.price.as_ref()),
             profile.aliases.join(", ")
         );
     }
     text
+}
+
+/// What an hour of a GPU is offered for, from a low to a high offer.
+fn offers(price: Option<&RentalPrice>) -> String {
+    price.map_or_else(
+        || "-".to_owned(),
+        |price| {
+            let [low, high] = [price.usd_per_hour_low, price.usd_per_hour_high];
+            let [low, high] = [low, high].map(|usd| format!("{usd:.2}"));
+            if low == high { low } else { format!("{low} to {high}") }
+        },
+    )
 }
 
 fn gpus_json() -> Value {
@@ -123,6 +137,7 @@ fn gpus_json() -> Value {
             "memory_bandwidth_gb_s": profile.spec.memory_bandwidth_gb_s,
             "bf16_tflops": profile.spec.bf16_tflops,
             "link_gb_s": profile.spec.link_gb_s,
+            "price": profile.spec.price,
         })
     };
     profiles::gpus().map(one).collect()

@@ -1,10 +1,14 @@
 //! A progress bar on a terminal's stderr.
 
+use std::fmt;
 use std::io::IsTerminal;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use super::terminal::hear;
+use crate::load::{self, Listener, Note};
 use crate::sim::{Lane, Observer, Occurrence, Separable};
 use crate::units::SimTime;
 
@@ -27,9 +31,7 @@ impl Progress {
             Some(_) => "{bar:40} {pos}/{len} requests, {msg} simulated, {eta} left",
             None => "{spinner} {pos} requests, {msg} simulated",
         };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
+        styled(&bar, template);
         Self { bar, left: 0 }
     }
 
@@ -38,23 +40,103 @@ impl Progress {
     }
 }
 
-/// A bar of runs, shown from when it is known how many there are; nothing when stderr is no terminal.
+/// After how long a study that still runs shows how far it is.
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
+/// Between two drawings of a bar that nothing moves.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A bar of runs, or a count of them where it is not known how many there are; nothing when stderr is no
+/// terminal, and nothing in the first second.
 #[derive(Debug, Default)]
-pub(super) struct RunBar(OnceLock<ProgressBar>);
+pub(super) struct RunBar {
+    bar: OnceLock<ProgressBar>,
+    is_quiet: bool,
+}
 
 impl RunBar {
+    /// One that shows nothing where that is asked for.
+    pub(super) fn unless(is_quiet: bool) -> Self {
+        Self { bar: OnceLock::new(), is_quiet }
+    }
+
     /// So many have ended, of this many.
     pub(super) fn show(&self, ended: u32, of: u32) {
-        if std::io::stderr().is_terminal() {
-            let bar = self.0.get_or_init(|| bar(of.into(), "runs"));
+        if let Some(bar) = self.get(Some(of.into())) {
             bar.inc(u64::from(ended > 0));
         }
     }
 
+    /// How far a study is.
+    fn tell(&self, progress: &load::Progress) {
+        let of = progress.of.map(|of| of as u64);
+        if let Some(bar) = self.get(of) {
+            if let Some(of) = of {
+                bar.set_length(of);
+            }
+            // Runs end on many threads, and are told of in any order.
+            if bar.position() < progress.ended as u64 {
+                bar.set_position(progress.ended as u64);
+            }
+            bar.set_message(progress.now.clone());
+        }
+    }
+
+    fn get(&self, of: Option<u64>) -> Option<&ProgressBar> {
+        let is_shown = !self.is_quiet && std::io::stderr().is_terminal();
+        is_shown.then(|| {
+            self.bar.get_or_init(|| {
+                let bar = ProgressBar::with_draw_target(of, ProgressDrawTarget::hidden());
+                let template = match of {
+                    Some(_) => "{bar:40} {pos}/{len} runs in {elapsed}{left}",
+                    None => "{spinner} {pos} runs in {elapsed}, now {wide_msg}",
+                };
+                styled(&bar, template);
+                show_later(&bar);
+                bar
+            })
+        })
+    }
+
     pub(super) fn finish(&self) {
-        if let Some(bar) = self.0.get() {
+        if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }
+    }
+
+    /// Has the notes of studies said, those of progress by a bar.
+    pub(super) fn listener(self: &Arc<Self>) -> Listener {
+        let bar = self.clone();
+        Listener::new(move |note| match (note, bar.bar.get()) {
+            (Note::Progress(progress), _) => bar.tell(progress),
+            (_, Some(shown)) => shown.suspend(|| hear(note)),
+            (_, None) => hear(note),
+        })
+    }
+}
+
+/// Draws a bar from some time on, if it is not finished by then.
+fn show_later(bar: &ProgressBar) {
+    let bar = bar.downgrade();
+    std::thread::spawn(move || {
+        std::thread::sleep(SHOWN_AFTER);
+        if let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(TICK);
+        }
+    });
+}
+
+fn styled(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.with_key("left", left));
+    }
+}
+
+/// The time that is left, once something has ended that tells.
+fn left(state: &ProgressState, into: &mut dyn fmt::Write) {
+    if state.pos() > 0 {
+        // A bar that cannot be written is not drawn.
+        let _ = write!(into, ", {:#} left", HumanDuration(state.eta()));
     }
 }
 
@@ -65,12 +147,10 @@ pub(super) fn of_requests(total: u64) -> ProgressBar {
 }
 
 /// A bar with the time that is left.
+#[cfg(feature = "probe")]
 fn bar(total: u64, what: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    let template = format!("{{bar:40}} {{pos}}/{{len}} {what}, {{eta}} left");
-    if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style);
-    }
+    styled(&bar, &format!("{{bar:40}} {{pos}}/{{len}} {what}, {{eta}} left"));
     bar
 }
 

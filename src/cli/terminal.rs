@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, Write};
 use std::sync::{Mutex, PoisonError};
 
 use super::failure::Failure;
@@ -34,14 +34,15 @@ pub(super) fn print_text(text: &str) -> Result<(), Failure> {
     print(&shortened(&without_zeros(text)))
 }
 
-/// Says what a user should hear of: a warning the first time, progress to somebody who watches.
+/// Says what a user should hear of: a warning the first time, nothing of progress.
 pub(super) fn hear(note: &Note) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let text = note.to_string();
     let is_new = || SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
     let is_said = match note {
         Note::Warning(_) => is_new(),
-        Note::Progress(_) => std::io::stderr().is_terminal(),
+        // A bar shows it where there is one.
+        Note::Progress(_) => false,
         _ => true,
     };
     if is_said {

@@ -1,6 +1,7 @@
 //! What a comparison is asked, and what it answers.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use super::findings::Findings;
 use super::runs::{self, One, Runs, Wanted};
 use super::{Pairing, json, text};
 use crate::io::results::{Cells, NamedCells};
-use crate::load::{Cases, Draft, Listener, LoadError, Note, Origin};
+use crate::load::{Cases, Draft, Listener, LoadError, Note, Origin, Progress};
 use crate::plain::shown;
 use crate::problem::Problem;
 use crate::rng::Seed;
@@ -95,7 +96,7 @@ impl Compare {
             }
         }
         let cases = Cases::told(&self.listener);
-        Ok(Contest { question: self, contestants, cases })
+        Ok(Contest { question: self, contestants, cases, ended: AtomicUsize::default() })
     }
 
     fn check(&self) -> Result<(), LoadError> {
@@ -130,6 +131,7 @@ pub struct Contest {
     /// The scenarios, the baseline first.
     pub contestants: Vec<Contestant>,
     cases: Cases,
+    ended: AtomicUsize,
 }
 
 impl Contest {
@@ -166,7 +168,13 @@ impl Contest {
     /// When there is no such scenario.
     pub fn some(&self, wanted: &[Wanted]) -> Result<Vec<One>, LoadError> {
         let told = (&self.cases, &self.question.listener);
-        let one = |wanted: &Wanted| runs::run(&self.contestants[wanted.of], told, *wanted);
+        let one = |wanted: &Wanted| {
+            let one = runs::run(&self.contestants[wanted.of], told, *wanted)?;
+            let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
+            let progress = Progress { ended, of: None, now: String::new() };
+            self.question.listener.tell(&Note::Progress(progress));
+            Ok(one)
+        };
         threads::map(wanted, one).into_iter().collect()
     }
 

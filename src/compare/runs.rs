@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::contestant::Contestant;
 use super::question::{Compare, CompareError};
 use super::{Basis, Difference, Pairing, Rounds};
-use crate::load::{Cases, Listener, LoadError, Note, Origin};
+use crate::load::{Cases, Listener, LoadError, Note, Origin, Progress};
 use crate::metrics::{RequestRecord, Status};
 use crate::problem::Problem;
 use crate::study::{CUT_ANSWERS, Figures, LOSSES};
@@ -131,10 +131,9 @@ impl Runs {
         seeds: usize,
     ) -> Result<(), LoadError> {
         let there = self.seeds();
-        if there > 0 {
-            let text = format!("seeds {}..={seeds} of {scenarios} scenarios", there + 1);
-            listener.tell(&Note::Progress(text));
-        }
+        let now = String::new();
+        let (ended, of) = (there * scenarios, Some(seeds * scenarios));
+        listener.tell(&Note::Progress(Progress { ended, of, now }));
         let places = (there..seeds).flat_map(|place| (0..scenarios).map(move |of| (of, place)));
         let wanted = places.map(|(of, place)| {
             let (seed_number, keeps_latencies) = (self.seed_number(of, place), place == 0);

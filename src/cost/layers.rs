@@ -26,6 +26,7 @@ use super::CostModel;
 use super::Coverage;
 use super::StepParts;
 use super::StepShape;
+use super::StepTimeSource;
 use super::calibration::StepSum;
 use super::decode_run::DecodeAttention;
 use crate::model::{KvDtype, ModelSpec, Reach};
@@ -131,6 +132,7 @@ pub struct LayerTable {
     all_reduce_secs_per_row: f64,
     calibration: Calibration,
     provenance: Arc<str>,
+    source: Arc<StepTimeSource>,
 }
 
 /// What steps with more rows than the table are priced from.
@@ -227,6 +229,11 @@ impl LayerTable {
                 profile.licence
             )
             .into(),
+            source: Arc::new(StepTimeSource::LayerTable {
+                engine: profile.engine.clone(),
+                version: profile.engine_version.clone(),
+                source: profile.source.clone(),
+            }),
         })
     }
 
@@ -239,6 +246,10 @@ impl LayerTable {
     /// Where the figures come from, in one line for a report.
     pub fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    pub(super) fn source(&self) -> &StepTimeSource {
+        &self.source
     }
 
     pub(super) fn calibration(&self) -> Calibration {

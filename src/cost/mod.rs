@@ -17,6 +17,7 @@ mod pipeline;
 mod roofline;
 mod shape;
 mod shares;
+mod source;
 mod states;
 mod steps;
 mod wave;
@@ -41,6 +42,7 @@ pub use operators::{
 pub use pipeline::{Hop, Pipeline};
 pub use roofline::{Roofline, RooflineError, RooflineOptions};
 pub use shape::{CostModel, StepShape, StepTime};
+pub use source::StepTimeSource;
 pub use steps::{
     DecodeContextProfile, DecodeProfile, OnePromptProfile, PromptsProfile, StepProfile,
     StepProfileError, StepTable, StepTableError, StepTableOptions,

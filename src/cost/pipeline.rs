@@ -8,7 +8,10 @@
 use std::sync::Arc;
 
 use super::roofline::Device;
-use super::{CostModel, Coverage, RooflineError, RooflineOptions, StepParts, StepShape, StepTime};
+use super::{
+    CostModel, Coverage, RooflineError, RooflineOptions, StepParts, StepShape, StepTime,
+    StepTimeSource,
+};
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
 use crate::scenario::PipelineLink;
@@ -113,6 +116,11 @@ impl Pipeline {
 
     pub(super) fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    /// That of its first stage: all have kernels of one kind.
+    pub(super) fn source(&self) -> StepTimeSource {
+        self.stages[0].source()
     }
 }
 

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::calibration::StepSum;
 use super::decode_run::DecodeAttention;
 use super::states::States;
-use super::{Calibration, CostModel, StepParts, StepShape};
+use super::{Calibration, CostModel, StepParts, StepShape, StepTimeSource};
 use crate::hardware::GpuSpec;
 use crate::model::{KvDtype, ModelError, ModelSpec};
 use crate::scenario::{AllReduceConfig, Communication, ExpertParallelConfig, Sampler};
@@ -105,6 +105,7 @@ pub struct Roofline {
     states: States,
     calibration: Calibration,
     provenance: Arc<str>,
+    source: Arc<StepTimeSource>,
 }
 
 impl Roofline {
@@ -128,12 +129,17 @@ impl Roofline {
             states: device.states(),
             calibration: options.calibration,
             provenance: device.provenance().into(),
+            source: Arc::new(device.source()),
         })
     }
 
     /// Where the figures come from and what was assumed, in one line for a report.
     pub fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    pub(super) fn source(&self) -> &StepTimeSource {
+        &self.source
     }
 
     pub(super) fn calibration(&self) -> Calibration {

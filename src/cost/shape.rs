@@ -11,6 +11,7 @@ use super::Pipeline;
 use super::Roofline;
 use super::StepParts;
 use super::StepTable;
+use super::StepTimeSource;
 use crate::units::SimDuration;
 
 /// One step as a cost model sees it: sums over the batch.
@@ -243,6 +244,19 @@ impl StepTime {
             Self::StepTable(model) => model.provenance(),
             Self::Pipeline(model) => model.provenance(),
             Self::Custom(_) => "a model of the library's user",
+        }
+    }
+
+    /// Where the figures come from.
+    pub fn source(&self) -> StepTimeSource {
+        match self {
+            Self::Linear(_) => StepTimeSource::Linear,
+            Self::Roofline(model) => model.source().clone(),
+            Self::Operators(model) => model.source().clone(),
+            Self::LayerTable(model) => model.source().clone(),
+            Self::StepTable(model) => model.source().clone(),
+            Self::Pipeline(model) => model.source(),
+            Self::Custom(_) => StepTimeSource::Custom,
         }
     }
 }

@@ -24,6 +24,7 @@ use super::CostModel;
 use super::Coverage;
 use super::Numbers;
 use super::StepShape;
+use super::StepTimeSource;
 use super::layers::Curve;
 use crate::model::KvDtype;
 use crate::model::ModelSpec;
@@ -67,6 +68,7 @@ pub enum StepTableError {
 pub struct StepTable {
     curves: Arc<Curves>,
     provenance: Arc<str>,
+    source: Arc<StepTimeSource>,
 }
 
 #[derive(Debug)]
@@ -114,12 +116,22 @@ impl StepTable {
         let provenance = format!(
             "{source}; whole steps, engine {engine} {engine_version}, measured {measured}, {licence}"
         );
-        Ok(Self { curves: Arc::new(Curves::new(profile)), provenance: provenance.into() })
+        let named = StepTimeSource::StepTable {
+            engine: engine.clone(),
+            version: engine_version.clone(),
+            source: source.clone(),
+        };
+        let curves = Arc::new(Curves::new(profile));
+        Ok(Self { curves, provenance: provenance.into(), source: Arc::new(named) })
     }
 
     /// Where the figures come from, in one line for a report.
     pub fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    pub(super) fn source(&self) -> &StepTimeSource {
+        &self.source
     }
 }
 

@@ -45,7 +45,7 @@ pub use self::error::{Broken, BrokenSettings, LoadError, Origin};
 pub use self::gpus::{gpu, is_gpu_file};
 pub use self::memory::Leaves;
 pub use self::models::{checkpoint, model, model_file, unknown_model};
-pub use self::notes::{Listener, Note};
+pub use self::notes::{Listener, Note, Progress};
 pub use self::only::only;
 pub use self::overrides::Override;
 pub use self::paths::for_each_path;

@@ -16,7 +16,7 @@ pub enum Note {
     /// What was read.
     Fact(String),
     /// How far a study is.
-    Progress(String),
+    Progress(Progress),
     /// What else happened on the way.
     Remark(String),
 }
@@ -27,8 +27,29 @@ impl fmt::Display for Note {
             Self::Warning(text) => write!(f, "warning: {text}"),
             Self::Notice(text) => write!(f, "notice: {text}"),
             Self::Fact(text) => write!(f, "  {text}"),
-            Self::Progress(text) | Self::Remark(text) => f.write_str(text),
+            Self::Progress(progress) => progress.fmt(f),
+            Self::Remark(text) => f.write_str(text),
         }
+    }
+}
+
+/// How far a study is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Runs that have ended.
+    pub ended: usize,
+    /// Of so many, where that is known; a study may find out that it needs more.
+    pub of: Option<usize>,
+    /// What runs now, if it is told.
+    pub now: String,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.ended)?;
+        self.of.iter().try_for_each(|of| write!(f, " of {of}"))?;
+        f.write_str(" runs")?;
+        if self.now.is_empty() { Ok(()) } else { write!(f, ", now {}", self.now) }
     }
 }
 

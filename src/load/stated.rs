@@ -4,8 +4,8 @@ use super::{Listener, Note};
 use crate::cost::StepTime;
 use crate::engine::scheduler::EngineSettings;
 use crate::profiles;
-use crate::resolved::{KvSource, ReplicaGroup, Scenario, ServerClass};
-use crate::scenario::{Calibration, EngineConfig, ReplicaRole, ServerHost, StepTimeConfig};
+use crate::resolved::{HostBasis, KvSource, ReplicaGroup, Scenario, ServerClass};
+use crate::scenario::{Calibration, EngineConfig, ReplicaRole, StepTimeConfig};
 
 /// Says what is simulated, and the engines' memory.
 pub fn state_setting(scenario: &Scenario, listener: &Listener) {
@@ -86,19 +86,11 @@ fn state_drafts(group: &ReplicaGroup, indent: &str, listener: &Listener) {
 
 /// Which processes of a server take time.
 fn state_host(group: &ReplicaGroup, indent: &str, listener: &Listener) {
-    let Some(host) = group.cluster.host.as_ref().and_then(ServerHost::processes) else { return };
-    let Some(profile) = host.profile.and_then(|profile| profiles::host(profile.name())) else {
-        return;
-    };
-    let client = if host.client { " and its client" } else { "" };
-    let (version, cpu) = (&profile.version, host.cpu);
-    say(
-        listener,
-        format!(
-            "{indent}  host: the processes of {version}{client} on a CPU that takes {cpu} times as long as \
-             the one they were measured on; cluster.host = \"none\" leaves them out"
-        ),
-    );
+    let host = HostBasis::of(group);
+    if matches!(host, HostBasis::Measured { .. }) {
+        let text = format!("{indent}  host: {host}; cluster.host = \"none\" leaves them out");
+        say(listener, text);
+    }
 }
 
 fn say(listener: &Listener, text: String) {

@@ -175,42 +175,59 @@ impl Warnings {
 
     /// In words, one sentence a warning.
     pub fn texts(&self) -> Vec<String> {
-        let percent = |share: Option<f64>| 100.0 * share.unwrap_or_default();
         let losses = self.losses.iter().map(ToString::to_string);
         let cut = (!self.cut.is_none()).then(|| self.cut.to_string());
         let mut texts: Vec<String> =
             losses.chain(cut).chain(self.caveats.iter().map(ToString::to_string)).collect();
-        if self.steps_extrapolated > 0 {
-            texts.push(format!(
-                "{} of {} steps lie beyond the measured shapes and were extrapolated",
-                self.steps_extrapolated, self.steps
-            ));
-        }
-        if self.is_saturated() {
-            texts.push(format!(
-                "the load{} is {:.0} % of what can be served, so that latencies hang on small errors \
-                 of the step times and on the length of the run",
-                self.load_model.as_ref().map_or_else(String::new, |model| format!(" of {model}")),
-                percent(self.load)
-            ));
-        }
-        if self.is_kv_critical() {
-            texts.push(format!(
-                "the requests need {}{:.0} % of the KV memory, so that latencies hang on its exact \
-                 size",
-                if self.kv_need.is_some_and(|need| need >= NEED_MAX) { "at least " } else { "" },
-                percent(self.kv_need)
-            ));
-        }
+        texts.extend(self.extrapolation_text());
+        texts.extend(self.saturation_text());
+        texts.extend(self.kv_text());
         if self.kv_capacity_is_derived {
             texts.push(format!(
-                "the KV capacity is derived, not taken from the log of a server; the requests need \
-                 {}{:.0} % of it",
-                if self.kv_need.is_some_and(|need| need >= NEED_MAX) { "at least " } else { "" },
-                percent(self.kv_need)
+                "the KV capacity is derived, not taken from the log of a server; the requests need {} of it",
+                self.kv_share()
             ));
         }
         texts
+    }
+
+    /// How many steps were extrapolated, if some were.
+    pub fn extrapolation_text(&self) -> Option<String> {
+        (self.steps_extrapolated > 0).then(|| {
+            format!(
+                "{} of {} steps lie beyond the measured shapes and were extrapolated",
+                self.steps_extrapolated, self.steps
+            )
+        })
+    }
+
+    /// How near the load is to what can be served, if it is near.
+    pub fn saturation_text(&self) -> Option<String> {
+        self.is_saturated().then(|| {
+            format!(
+                "the load{} is {:.0} % of what can be served, so that latencies hang on small errors \
+                 of the step times and on the length of the run",
+                self.load_model.as_ref().map_or_else(String::new, |model| format!(" of {model}")),
+                100.0 * self.load.unwrap_or_default()
+            )
+        })
+    }
+
+    /// How near the requests come to the KV memory, if they come near.
+    pub fn kv_text(&self) -> Option<String> {
+        self.is_kv_critical().then(|| {
+            format!(
+                "the requests need {} of the KV memory, so that latencies hang on its exact size",
+                self.kv_share()
+            )
+        })
+    }
+
+    /// The share of the KV memory that the requests need, in words.
+    fn kv_share(&self) -> String {
+        let at_least =
+            if self.kv_need.is_some_and(|need| need >= NEED_MAX) { "at least " } else { "" };
+        format!("{at_least}{:.0} %", 100.0 * self.kv_need.unwrap_or_default())
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::checks::check_scenario;
 use super::layouts::{Layout, Size};
+use super::outcome::Obstacle;
 use super::prices::Prices;
+use super::told::Told;
 use super::{
     Capacity, End, GoesOn, Kept, Merit, Objective, Pair, PlanError, Setup, Slo, Traffic, Trial,
     WarmUp,
@@ -12,7 +14,7 @@ use super::{
 use crate::cost::StepTime;
 use crate::load::{Draft, LoadError, Origin};
 use crate::metrics::bench::Latency;
-use crate::resolved::Scenario;
+use crate::resolved::{Basis, Scenario};
 use crate::scenario::{AdapterMix, PlacementConfig, ScenarioFile};
 use crate::sim;
 
@@ -24,6 +26,7 @@ pub(super) struct Terms<'a> {
     /// Whether its requests are all that come.
     pub(super) is_trace: bool,
     pub(super) prices: &'a Prices,
+    pub(super) told: &'a Told,
 }
 
 /// A layout that can be tried.
@@ -33,6 +36,8 @@ pub(super) struct Hunt<'a> {
     terms: Terms<'a>,
     base: &'a Draft,
     costs: Vec<StepTime>,
+    /// What each kind of its replicas rests on.
+    basis: Vec<Basis>,
     /// Whether its servers are what is expected of a class.
     is_assumed: bool,
     /// Of a replica of each group: US dollars per hour, and its GPUs.
@@ -76,7 +81,7 @@ impl<'a> Hunt<'a> {
         base: &'a Draft,
         terms: Terms<'a>,
         traffic: &Traffic,
-    ) -> Result<Result<Self, String>, PlanError> {
+    ) -> Result<Result<Self, Obstacle>, PlanError> {
         let loaded = match layout.alone(base)?.resolve() {
             Ok(loaded) => loaded,
             Err(error) => return Ok(Err(told(&error, base))),
@@ -95,22 +100,25 @@ impl<'a> Hunt<'a> {
         }
         let costs = match sim::step_times(scenario) {
             Ok(costs) => costs,
-            Err(error) => return Ok(Err(error.to_string())),
+            Err(error) => return Ok(Err(Obstacle::Other(error.to_string()))),
         };
         let groups = scenario.groups.iter().zip(&costs);
         let capacities: Option<Vec<Capacity>> =
             groups.map(|(group, cost)| Capacity::of(scenario, group, cost, traffic)).collect();
         let prices = match terms.prices.of(scenario) {
             Ok(prices) => prices,
-            Err(reason) => return Ok(Err(reason)),
+            Err(gpu) => return Ok(Err(Obstacle::NoPrice(gpu))),
         };
         let is_assumed = scenario.groups.iter().any(|group| group.class.is_some());
+        let basis = scenario.groups.iter().zip(&costs);
+        let basis = basis.map(|(group, cost)| Basis::of(group, cost)).collect();
         let tried = Mutex::default();
         Ok(Ok(Self {
             layout,
             terms,
             base,
             costs,
+            basis,
             is_assumed,
             prices,
             capacities,
@@ -124,6 +132,11 @@ impl<'a> Hunt<'a> {
         self.is_assumed
     }
 
+    /// What each kind of its replicas rests on.
+    pub(super) fn basis(&self) -> &[Basis] {
+        &self.basis
+    }
+
     /// Whether replicas have room for all adapters.
     pub(super) fn has_room(&self, size: Size) -> bool {
         match size {
@@ -133,14 +146,14 @@ impl<'a> Hunt<'a> {
     }
 
     /// Why no number of replicas on at most so many GPUs holds all adapters, if none does.
-    pub(super) fn lacks_room(&self, max_gpus: u32) -> Option<String> {
+    pub(super) fn lacks_room(&self, max_gpus: u32) -> Option<Obstacle> {
         let least = Size::Mixed(self.least_with_room);
         let gpus = self.gpus(least);
         (self.least_with_room > 1 && gpus > max_gpus).then(|| {
-            format!(
+            Obstacle::Other(format!(
                 "room for all adapters takes {} replicas, {gpus} GPUs, above --max-gpus {max_gpus}",
                 self.least_with_room
-            )
+            ))
         })
     }
 
@@ -192,6 +205,7 @@ impl<'a> Hunt<'a> {
         end: End,
     ) -> Result<Trial, PlanError> {
         let loaded = self.layout.draft(self.base, size)?.resolve()?;
+        self.terms.told.begins(|| format!("{} x {}", size.name(), self.layout.name()));
         let goes_on = if self.terms.is_trace {
             GoesOn::AsRecorded
         } else {
@@ -208,7 +222,9 @@ impl<'a> Hunt<'a> {
             end,
             goes_on,
         };
-        Ok(setup.run()?)
+        let trial = setup.run()?;
+        self.terms.told.ended();
+        Ok(trial)
     }
 
     /// One run of the traffic that is planned for, which is remembered.
@@ -378,10 +394,25 @@ fn least_with_room(layout: &Layout, base: &Draft, alone: &Scenario) -> Result<u3
     }))
 }
 
-/// A problem without the name of the file, which is that of all layouts.
-fn told(error: &LoadError, base: &Draft) -> String {
+/// A problem without the name of the file or the override, which is that of all layouts.
+fn told(error: &LoadError, base: &Draft) -> Obstacle {
+    let text = text_of(error, base);
+    match error {
+        LoadError::Settings(broken) if broken.0.iter().all(|one| one.problem.is_of_memory) => {
+            Obstacle::Memory(text)
+        }
+        _ => Obstacle::Other(text),
+    }
+}
+
+fn text_of(error: &LoadError, base: &Draft) -> String {
+    let is_of_all = |origin: &Origin| match origin {
+        Origin::File(name) => name == base.name(),
+        Origin::Override(_) => true,
+        Origin::Argument(_) => false,
+    };
     if let LoadError::Settings(broken) = error
-        && broken.0.iter().all(|one| one.origin == Origin::File(base.name().to_owned()))
+        && broken.0.iter().all(|one| is_of_all(&one.origin))
     {
         let problems: Vec<String> = broken.0.iter().map(|one| one.problem.to_string()).collect();
         return problems.join("\n");

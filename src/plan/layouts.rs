@@ -7,6 +7,7 @@ use toml::{Table, Value};
 use super::error::{asked, stated};
 use super::question::{LayoutKind, Plan};
 use super::{Pair, PlanError};
+use crate::hardware::RentalPrice;
 use crate::load::{self, Draft};
 use crate::profiles;
 use crate::sweep::Axis;
@@ -17,8 +18,8 @@ pub(super) struct Gpu {
     pub(super) name: String,
     /// What scenarios call it: its name, or the path of its file.
     setting: String,
-    /// Whether somebody offers it.
-    pub(super) has_offer: bool,
+    /// What it is offered for, if somebody offers it.
+    pub(super) offers: Option<RentalPrice>,
 }
 
 /// A kind of GPU, and how many share a matrix.
@@ -26,6 +27,12 @@ pub(super) struct Gpu {
 pub(super) struct Part {
     pub(super) gpu: Gpu,
     pub(super) tensor_parallel: i64,
+}
+
+impl Part {
+    fn name(&self) -> String {
+        format!("{} TP{}", self.gpu.name, self.tensor_parallel)
+    }
 }
 
 /// Who does what.
@@ -76,29 +83,44 @@ impl Layout {
         Ok(all)
     }
 
-    /// The GPUs that it needs.
-    pub(super) fn gpus(&self) -> impl Iterator<Item = &Gpu> {
-        let parts = match &self.kind {
-            Kind::Mixed(part) => [part, part],
-            Kind::Disaggregated { prefill, decode } => [prefill, decode],
-        };
-        parts.into_iter().map(|part| &part.gpu)
+    /// The GPU of its replicas: all have one kind.
+    pub(super) fn gpu(&self) -> &Gpu {
+        match &self.kind {
+            Kind::Mixed(part) => &part.gpu,
+            Kind::Disaggregated { prefill, .. } => &prefill.gpu,
+        }
     }
 
     /// As people write it: `H100 TP4`, `H100 TP2 + TP4`.
     pub(super) fn name(&self) -> String {
-        let part = |part: &Part| format!("{} TP{}", part.gpu.name, part.tensor_parallel);
-        let kind = match &self.kind {
-            Kind::Mixed(one) => part(one),
+        self.with_settings(match &self.kind {
+            Kind::Mixed(one) => one.name(),
             Kind::Disaggregated { prefill, decode } => {
-                format!("{} prefill, {} decode", part(prefill), part(decode))
+                format!("{} prefill, {} decode", prefill.name(), decode.name())
             }
+        })
+    }
+
+    /// What its replicas of each kind are, as in `H100 TP4`.
+    pub(super) fn part_names(&self) -> Vec<String> {
+        let parts = match &self.kind {
+            Kind::Mixed(one) => vec![one],
+            Kind::Disaggregated { prefill, decode } => vec![prefill, decode],
         };
-        self.settings.iter().fold(kind, |name, (path, value)| {
+        parts.into_iter().map(|part| self.with_settings(part.name())).collect()
+    }
+
+    fn with_settings(&self, name: String) -> String {
+        self.settings.iter().fold(name, |name, (path, value)| {
             let short = path.rsplit('.').next().unwrap_or(path);
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             format!("{name}, {short}={value}")
         })
+    }
+
+    /// The same without its GPU, as in `TP4`.
+    pub(super) fn name_on_gpu(&self) -> String {
+        self.name().replace(&format!("{} TP", self.gpu().name), "TP")
     }
 
     /// The smallest size.
@@ -251,7 +273,7 @@ fn any_gpu(gpu: &str, folder: &Path) -> Result<Gpu, String> {
     } else {
         spec.name.clone()
     };
-    Ok(Gpu { name: spec.name, setting, has_offer: spec.price.is_some() })
+    Ok(Gpu { name: spec.name, setting, offers: spec.price })
 }
 
 /// What is wrong with the name of a GPU that is nowhere.

@@ -11,6 +11,7 @@
 //! was simulated and meets all SLOs beside sizes that were simulated and do not.
 
 mod answer;
+mod assumptions;
 mod capacity;
 mod checks;
 mod error;
@@ -20,6 +21,7 @@ mod layouts;
 mod limits;
 mod merit;
 mod outcome;
+mod price_list;
 mod prices;
 mod question;
 mod rates;
@@ -27,12 +29,14 @@ mod search;
 mod sizes;
 mod slo;
 mod study;
+mod told;
 mod traffic;
 mod trial;
 mod warm_up;
 mod watch;
 
 pub use answer::{Answer, Front};
+pub use assumptions::{Assumed, Assumption};
 pub use capacity::Capacity;
 pub use error::PlanError;
 pub use front::pareto;
@@ -40,7 +44,9 @@ pub use hunt::Tried;
 pub use layouts::Size;
 pub use limits::{Limits, Stretch, Windows};
 pub use merit::Merit;
-pub use outcome::{Outcome, Row};
+pub use outcome::{Obstacle, Outcome, Row};
+pub use price_list::PriceList;
+pub use prices::GpuCost;
 pub use question::{LayoutKind, Plan, Seeks};
 pub use search::{Kept, Pair, fewest, fewest_pair, highest_factor};
 pub use slo::{Objective, Slo, SloProblem};

@@ -1,15 +1,40 @@
 //! What comes of the layouts of a plan, and which is the best.
 
+use std::fmt;
+
 use super::hunt::Tried;
 use super::layouts::Size;
 use super::{Merit, Trial};
+
+/// Why a layout serves the traffic in no number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// Nobody says what this GPU costs.
+    NoPrice(String),
+    /// The memory of its GPUs does not hold it.
+    Memory(String),
+    /// A rule is broken.
+    Other(String),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPrice(gpu) => {
+                write!(f, "no price is known; give one as in --price {gpu}=2.5, or --price-file")
+            }
+            Self::Memory(reason) | Self::Other(reason) => f.write_str(reason),
+        }
+    }
+}
 
 /// What came of a layout.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one a layout, and most of them meet the SLOs")]
 pub enum Outcome {
     /// It cannot serve the traffic in any number.
-    Impossible(String),
+    Impossible(Obstacle),
     /// The largest number that is no dearer than the second cheapest answer misses an SLO.
     TooDear {
         /// That number.

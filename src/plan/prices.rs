@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use toml::Value;
 
-use super::PlanError;
 use super::error::{asked, stated};
 use super::layouts::{Gpu, unknown_gpu};
 use super::question::Plan;
+use super::{PlanError, PriceList};
 use crate::load::{Draft, LoadError};
 use crate::profiles;
 use crate::resolved::Scenario;
@@ -21,63 +22,44 @@ pub(super) enum Unit {
     Gpus,
 }
 
+/// What an hour of a GPU costs, and who says so.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GpuCost {
+    /// The GPU.
+    pub gpu: String,
+    /// US dollars; nothing where no price is known.
+    pub usd_per_hour: Option<f64>,
+    /// Who says so.
+    pub from: String,
+}
+
 /// Prices by the GPU's name, and the offer that holds for the others.
 #[derive(Debug)]
 pub(super) struct Prices {
     given: BTreeMap<String, GpuPrice>,
     offer: Offer,
     unit: Unit,
+    /// Of the GPUs of the layouts, in the order of the question.
+    pub(super) costs: Vec<GpuCost>,
 }
 
 impl Prices {
-    /// Those of the question, else of the scenario, else low offers.
-    /// `gpus` are those of the layouts.
-    pub(super) fn new(question: &Plan, gpus: &BTreeMap<&str, &Gpu>) -> Result<Self, PlanError> {
+    /// Those of the question, else of its list, else of the scenario, else low offers.
+    /// `gpus` are those of the layouts, each once.
+    pub(super) fn new(question: &Plan, gpus: &[&Gpu]) -> Result<Self, PlanError> {
+        let given = Given::of(question, gpus)?;
         let offer = question.offer.unwrap_or(Offer::Low);
-        let mut prices = Self { given: BTreeMap::new(), offer, unit: Unit::UsdPerHour };
-        if question.offer.is_none() && question.prices.is_empty() {
-            prices.put_stated(&question.draft, gpus)?;
-        }
-        for (gpu, usd) in &question.prices {
-            let wrong = |problem: &str| asked("--price", format_args!("{gpu}={usd}: {problem}"));
-            if !(*usd > 0.0 && *usd <= 1e6) {
-                return Err(wrong("give US dollars per hour, above 0 and at most 10⁶"));
-            }
-            let unknown = |hint| asked("--price", format_args!("{gpu}: {hint}"));
-            let known = known(gpu, gpus).map_err(unknown)?;
-            if !gpus.contains_key(known.as_str()) {
-                return Err(asked("--price", format_args!("{gpu}: no layout has this GPU")));
-            }
-            if prices.given.insert(known, GpuPrice::UsdPerHour(*usd)).is_some() {
-                return Err(asked("--price", format_args!("{gpu} has two prices")));
-            }
-        }
-        if let [gpu] = gpus.values().collect::<Vec<_>>()[..]
-            && !prices.given.contains_key(&gpu.name)
-            && !gpu.has_offer
-        {
-            prices.unit = Unit::Gpus;
-        }
-        Ok(prices)
+        let costs: Vec<GpuCost> = gpus.iter().map(|gpu| given.cost(gpu, offer)).collect();
+        let unit = match &costs[..] {
+            [GpuCost { usd_per_hour: None, .. }] => Unit::Gpus,
+            _ => Unit::UsdPerHour,
+        };
+        let given = given.0.into_iter().map(|(gpu, (price, _))| (gpu, price)).collect();
+        Ok(Self { given, offer, unit, costs })
     }
 
-    /// Takes `report.prices` of the scenario, if it has them.
-    fn put_stated(&mut self, base: &Draft, gpus: &BTreeMap<&str, &Gpu>) -> Result<(), LoadError> {
-        const AT: &str = "report.prices";
-        let Some(told) = base.get(&["report", "prices"]) else { return Ok(()) };
-        let told: BTreeMap<String, GpuPrice> =
-            Value::clone(told).try_into().map_err(|error| stated(base, AT, error))?;
-        for (gpu, price) in told {
-            let known = known(&gpu, gpus).map_err(|problem| stated(base, AT, problem))?;
-            if self.given.insert(known, price).is_some() {
-                return Err(stated(base, AT, format_args!("{gpu} has two prices")));
-            }
-        }
-        Ok(())
-    }
-
-    /// Of a replica of each group of a scenario: US dollars per hour, and its GPUs; what is missing where a
-    /// price is.
+    /// Of a replica of each group of a scenario: US dollars per hour, and its GPUs; the GPU that has no price
+    /// where one has none.
     pub(super) fn of(&self, scenario: &Scenario) -> Result<Vec<(f64, u32)>, String> {
         let of_group = scenario.groups.iter().map(|group| {
             let gpu = &group.gpu.name;
@@ -86,9 +68,7 @@ impl Prices {
                 return Ok((f64::from(gpus), gpus));
             }
             let price = self.given.get(gpu).copied().unwrap_or(GpuPrice::Offer(self.offer));
-            let usd = price.usd_per_hour(group.gpu.price.as_ref());
-            let usd =
-                usd.ok_or_else(|| format!("no price is known; give one as in --price {gpu}=2.5"))?;
+            let usd = price.usd_per_hour(group.gpu.price.as_ref()).ok_or_else(|| gpu.clone())?;
             Ok((usd * f64::from(gpus), gpus))
         });
         of_group.collect()
@@ -100,9 +80,105 @@ impl Prices {
     }
 }
 
+/// Prices that somebody gave, and who.
+struct Given(BTreeMap<String, (GpuPrice, String)>);
+
+impl Given {
+    fn of(question: &Plan, gpus: &[&Gpu]) -> Result<Self, PlanError> {
+        let mut given = Self(BTreeMap::new());
+        let is_asked = !question.prices.is_empty() || question.price_list.is_some();
+        if question.offer.is_none() && !is_asked {
+            given.put_stated(&question.draft, gpus)?;
+        }
+        if let Some(list) = &question.price_list {
+            given.put_list(list, gpus)?;
+        }
+        given.put_asked(&question.prices, gpus)?;
+        Ok(given)
+    }
+
+    /// Takes `report.prices` of the scenario, if it has them.
+    fn put_stated(&mut self, base: &Draft, gpus: &[&Gpu]) -> Result<(), LoadError> {
+        const AT: &str = "report.prices";
+        let Some(told) = base.get(&["report", "prices"]) else { return Ok(()) };
+        let told: BTreeMap<String, GpuPrice> =
+            Value::clone(told).try_into().map_err(|error| stated(base, AT, error))?;
+        for (gpu, price) in told {
+            let known = known(&gpu, gpus).map_err(|problem| stated(base, AT, problem))?;
+            if self.0.insert(known, (price, AT.to_owned())).is_some() {
+                return Err(stated(base, AT, format_args!("{gpu} has two prices")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a list, which may have GPUs that no layout has.
+    fn put_list(&mut self, list: &PriceList, gpus: &[&Gpu]) -> Result<(), LoadError> {
+        for (gpu, usd) in &list.prices {
+            let known = known(gpu, gpus).map_err(|problem| list.wrong(gpu, &problem))?;
+            if !is_price(*usd) {
+                let problem = format!("must be {PRICE}, got {usd}");
+                return Err(list.wrong(gpu, &problem));
+            }
+            let price = (GpuPrice::UsdPerHour(*usd), list.name.clone());
+            if self.0.insert(known, price).is_some() {
+                return Err(list.wrong(gpu, "has two prices"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes those of arguments, which hold before those of a list.
+    fn put_asked(&mut self, prices: &[(String, f64)], gpus: &[&Gpu]) -> Result<(), PlanError> {
+        const FLAG: &str = "--price";
+        let mut seen: Vec<String> = Vec::new();
+        for (gpu, usd) in prices {
+            if !is_price(*usd) {
+                return Err(asked(FLAG, format_args!("{gpu}={usd}: give {PRICE}")));
+            }
+            let known =
+                known(gpu, gpus).map_err(|hint| asked(FLAG, format_args!("{gpu}: {hint}")))?;
+            if gpus.iter().all(|one| one.name != known) {
+                return Err(asked(FLAG, format_args!("{gpu}: no layout has this GPU")));
+            }
+            if seen.contains(&known) {
+                return Err(asked(FLAG, format_args!("{gpu} has two prices")));
+            }
+            seen.push(known.clone());
+            self.0.insert(known, (GpuPrice::UsdPerHour(*usd), FLAG.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// What a GPU costs, by these prices, else by an offer.
+    fn cost(&self, gpu: &Gpu, offer: Offer) -> GpuCost {
+        let (price, from) = match self.0.get(&gpu.name) {
+            Some((price, from)) => (*price, Some(from)),
+            None => (GpuPrice::Offer(offer), None),
+        };
+        let usd_per_hour = price.usd_per_hour(gpu.offers.as_ref());
+        let from = match (price, &gpu.offers, from) {
+            (GpuPrice::UsdPerHour(_), _, Some(from)) => from.clone(),
+            (GpuPrice::Offer(Offer::High), Some(offers), _) => {
+                format!("high offer, {}", offers.source)
+            }
+            (_, Some(offers), _) => format!("low offer, {}", offers.source),
+            (_, None, _) => format!("none known; give --price {}=USD or --price-file", gpu.name),
+        };
+        GpuCost { gpu: gpu.name.clone(), usd_per_hour, from }
+    }
+}
+
+/// What a price is.
+const PRICE: &str = "US dollars per hour, above 0 and at most 10⁶";
+
+fn is_price(usd: f64) -> bool {
+    usd > 0.0 && usd <= 1e6
+}
+
 /// The name of a GPU of the layouts or of the catalogue.
-fn known(gpu: &str, gpus: &BTreeMap<&str, &Gpu>) -> Result<String, String> {
-    if gpus.contains_key(gpu) {
+fn known(gpu: &str, gpus: &[&Gpu]) -> Result<String, String> {
+    if gpus.iter().any(|one| one.name == gpu) {
         return Ok(gpu.to_owned());
     }
     profiles::gpu(gpu).map(|spec| spec.name).ok_or_else(|| unknown_gpu(gpu))

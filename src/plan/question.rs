@@ -1,7 +1,7 @@
 //! What a plan is asked.
 
 use super::study::Study;
-use super::{PlanError, WarmUp};
+use super::{PlanError, PriceList, WarmUp};
 use crate::load::{Draft, Listener};
 use crate::scenario::Offer;
 use crate::sweep::Axis;
@@ -56,9 +56,13 @@ pub struct Plan {
     pub kinds: Vec<LayoutKind>,
     /// Which offers of the catalogue hold; low ones if absent.
     pub offer: Option<Offer>,
-    /// What an hour of a GPU costs in US dollars, by its name. Where neither these nor `offer` say anything,
+    /// What an hour of a GPU costs in US dollars, by its name. Where neither these, nor `price_list`, nor `offer` say anything,
     /// `report.prices` of the scenario does.
     pub prices: Vec<(String, f64)>,
+    /// Prices of a file, which hold where `prices` has none.
+    pub price_list: Option<PriceList>,
+    /// Whether layouts are searched that cannot be among the two cheapest, and each is told of on its own.
+    pub all: bool,
     /// GPUs of a cluster at most.
     pub max_gpus: u32,
     /// What is sought.
@@ -92,6 +96,8 @@ impl Plan {
             kinds: Vec::new(),
             offer: None,
             prices: Vec::new(),
+            price_list: None,
+            all: false,
             max_gpus: 1024,
             seeks: Seeks::default(),
             resamples: 8,

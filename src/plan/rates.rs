@@ -38,7 +38,7 @@ impl Study {
             }
             _ => Limits::default(),
         };
-        Ok(Found { rows, tried: Vec::new(), limits })
+        Ok(Found { rows, tried: Vec::new(), limits, known: self.known(&hunts) })
     }
 
     fn highest_rate(&self, layout: &Layout, hunt: &Hunt<'_>) -> Result<Outcome, PlanError> {

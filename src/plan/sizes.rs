@@ -52,7 +52,7 @@ impl Study {
             let tried = hunt.iter().flat_map(Hunt::tried);
             tried.map(move |one| (place, one))
         });
-        Ok(Found { rows, tried: tried.collect(), limits })
+        Ok(Found { rows, tried: tried.collect(), limits, known: self.known(&hunts) })
     }
 
     /// What comes of layouts, those that may be cheapest before the others.
@@ -77,7 +77,8 @@ impl Study {
     /// The fewest replicas of a layout, if it may be cheaper than the second cheapest so far.
     fn fewest(&self, candidate: &Candidate<'_>, second: f64) -> Result<Outcome, PlanError> {
         let Candidate { hunt, least, bound, .. } = *candidate;
-        if bound > second
+        if !self.question.all
+            && bound > second
             && let Some(broken) =
                 hunt.largest_for(second, least).filter(|size| hunt.has_room(*size))
             && !hunt.remembered(broken, &self.traffic)?.is_kept

@@ -1,16 +1,19 @@
 //! What a plan is made for: layouts, SLOs and traffic.
 
 use super::answer::Found;
+use super::assumptions::{Known, assumed};
 use super::checks::{
     check_base, check_numbers, check_scenario, check_slos, check_step_times, check_window,
     check_workload,
 };
 use super::error::{asked, stated};
 use super::hunt::{Hunt, Terms};
-use super::layouts::{Layout, Size};
+use super::layouts::{Gpu, Layout, Size};
 use super::limits::Faster;
+use super::outcome::Obstacle;
 use super::prices::Prices;
 use super::question::{Plan, Seeks};
+use super::told::Told;
 use super::{Answer, End, PlanError, Slo, Traffic, Trial, WarmUp};
 use crate::load::{Cases, Draft};
 use crate::metrics::bench::Slos;
@@ -41,6 +44,7 @@ pub struct Study {
     /// The seed of the scenario.
     pub seed: Seed,
     cases: Cases,
+    told: Told,
     /// A layout that resolves, from which other requests can be drawn.
     first: usize,
     /// The title of the scenario.
@@ -59,8 +63,12 @@ impl Study {
         let base = &question.draft;
         check_base(base)?;
         let layouts = Layout::all(&question)?;
-        let gpus = layouts.iter().flat_map(Layout::gpus);
-        let gpus = gpus.map(|gpu| (gpu.name.as_str(), gpu)).collect();
+        let mut gpus: Vec<&Gpu> = Vec::new();
+        for gpu in layouts.iter().map(Layout::gpu) {
+            if gpus.iter().all(|known| known.name != gpu.name) {
+                gpus.push(gpu);
+            }
+        }
         let prices = Prices::new(&question, &gpus)?;
         let cases = Cases::told(&question.listener);
         let (first, case) = first_case(&layouts, base, &cases)?;
@@ -74,6 +82,7 @@ impl Study {
         check_slos(&slos, &traffic, &question.listener)?;
         check_window(question.window_s, &traffic)?;
         check_step_times(&layouts, &question)?;
+        let told = Told::to(&question.listener);
         let ScenarioFile { name, seed, cluster, .. } = case.scenario.written();
         Ok(Self {
             question,
@@ -85,6 +94,7 @@ impl Study {
             warm_up,
             seed,
             cases,
+            told,
             first,
             name,
             model: cluster.model,
@@ -96,11 +106,12 @@ impl Study {
     /// # Errors
     /// When a run fails.
     pub fn answer(self) -> Result<Answer, PlanError> {
-        let Found { rows, tried, limits } = match self.question.seeks {
+        let Found { rows, tried, limits, known } = match self.question.seeks {
             Seeks::FewestReplicas => self.sizes()?,
             Seeks::HighestRate => self.rates()?,
         };
-        Ok(Answer { study: self, rows, tried, limits })
+        let assumptions = assumed(&self.layouts, &known, &rows);
+        Ok(Answer { study: self, rows, tried, limits, assumptions })
     }
 
     pub(super) fn base(&self) -> &Draft {
@@ -136,15 +147,26 @@ impl Study {
         self.base().get(&["workload", "adapters", "drift"]).is_some()
     }
 
+    /// What the layouts rest on that can serve the traffic.
+    pub(super) fn known<E>(&self, hunts: &[Result<Hunt<'_>, E>]) -> Vec<Known> {
+        let hunts = self.layouts.iter().zip(hunts);
+        let hunts = hunts.filter_map(|(layout, hunt)| Some((layout, hunt.as_ref().ok()?)));
+        let of = |(layout, hunt): (&Layout, &Hunt<'_>)| {
+            Known::of(layout, hunt.basis(), self.is_for_slow(hunt))
+        };
+        hunts.flat_map(of).collect()
+    }
+
     /// A layout on its own, for these requests; the reason where it cannot serve them in any number.
     pub(super) fn hunt<'b>(
         &'b self,
         layout: &'b Layout,
         base: &'b Draft,
         traffic: &Traffic,
-    ) -> Result<Result<Hunt<'b>, String>, PlanError> {
+    ) -> Result<Result<Hunt<'b>, Obstacle>, PlanError> {
         let (slos, warm_up, prices) = (&self.slos[..], self.warm_up, &self.prices);
-        let terms = Terms { slos, warm_up, is_trace: self.is_trace, prices };
+        let (is_trace, told) = (self.is_trace, &self.told);
+        let terms = Terms { slos, warm_up, is_trace, prices, told };
         Hunt::new(layout, base, terms, traffic)
     }
 

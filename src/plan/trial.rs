@@ -6,7 +6,7 @@ use super::warm_up::{WarmUp, mser5};
 use super::watch::Watch;
 use crate::cost::StepTime;
 use crate::metrics::bench::{Latency, Statistic};
-use crate::metrics::{BenchReport, CutAnswers, Recorder, RequestRecord, Status};
+use crate::metrics::{BenchReport, Caution, CutAnswers, Recorder, RequestRecord, Status, Warnings};
 use crate::resolved::Scenario;
 use crate::sim;
 use crate::study::{self, Policies, StudyError};
@@ -86,6 +86,8 @@ pub struct Trial {
     pub p99_ttft_ms: f64,
     /// Answers that an engine ended before they were over.
     pub cut: CutAnswers,
+    /// What its figures hang on; nothing is said of a run that was broken off.
+    pub warnings: Warnings,
 }
 
 impl Setup<'_> {
@@ -108,11 +110,17 @@ impl Setup<'_> {
         let requests = self.traffic.at(self.factor);
         let (mut watch, source) = Watch::new(recorder, judged, requests, count, from);
         let cluster = study::cluster(self.scenario, self.costs, self.policies)?;
-        sim::simulation_on(self.scenario, cluster, source)?.run(&mut watch)?;
-        Ok(self.judge(&watch))
+        let run = sim::simulation_on(self.scenario, cluster, source)?;
+        let mut caution = Caution::new(self.scenario, self.costs.to_vec());
+        let counts = run.run(&mut (&mut watch, &mut caution))?;
+        let warnings = match watch.broken() {
+            None => caution.warnings(self.scenario, &counts),
+            Some(_) => Warnings::default(),
+        };
+        Ok(self.judge(&watch, warnings))
     }
 
-    fn judge(&self, watch: &Watch<'_>) -> Trial {
+    fn judge(&self, watch: &Watch<'_>, warnings: Warnings) -> Trial {
         let report = BenchReport::new(&watch.recorder, self.scenario);
         let summary = &report.summary;
         let records = watch.recorder.seen();
@@ -138,6 +146,7 @@ impl Setup<'_> {
             tokens_per_s_per_user: 1000.0 / median_tpot_ms,
             p99_ttft_ms: P99_TTFT.value(counted, summary),
             cut: watch.recorder.cut,
+            warnings,
         }
     }
 

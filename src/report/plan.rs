@@ -23,8 +23,28 @@ struct Plan {
     slos: Vec<String>,
     verdict: Vec<String>,
     layouts: Vec<Row>,
+    #[serde(default)]
+    assumptions: Vec<Assumed>,
+    #[serde(default)]
+    prices: Vec<Price>,
     perfect_autoscaler: Option<Value>,
     tried: Vec<Row>,
+}
+
+/// What an hour of a GPU costs.
+#[derive(Debug, Deserialize)]
+struct Price {
+    gpu: String,
+    usd_per_hour: Option<f64>,
+    from: String,
+}
+
+/// What the plan assumes.
+#[derive(Debug, Deserialize)]
+struct Assumed {
+    title: String,
+    of: Vec<String>,
+    text: String,
 }
 
 /// A layout with what was found of it, or a cluster that was simulated.
@@ -71,6 +91,12 @@ pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportErr
         |(first, rest)| statement(first, rest),
     );
     page.sections.push(section("Layouts", [layouts(&plan)]));
+    if !plan.prices.is_empty() {
+        page.sections.push(section("Prices", [prices(&plan)]));
+    }
+    if !plan.assumptions.is_empty() {
+        page.sections.push(section("Assumptions", [assumptions(&plan)]));
+    }
     page.sections.extend(figures::section_of(folder, listener)?);
     if let Some(windows) = &plan.perfect_autoscaler {
         page.sections.push(section("If replicas followed the load", [facts(windows)]));
@@ -93,6 +119,28 @@ fn size(replicas: &[u64]) -> Option<String> {
         [prefill, decode] => Some(format!("{prefill}P{decode}D")),
         _ => None,
     }
+}
+
+fn prices(plan: &Plan) -> Html {
+    let text = |title: &str, text: fn(&Price) -> &String| {
+        let cells = plan.prices.iter().map(|one| Cell::Text(text(one).clone()));
+        (title.to_owned(), cells.collect())
+    };
+    let usd = plan.prices.iter().map(|one| one.usd_per_hour).collect::<Vec<_>>();
+    let usd = ("USD/h".to_owned(), column(&usd));
+    table_of(vec![text("GPU", |one| &one.gpu), usd, text("price from", |one| &one.from)])
+}
+
+fn assumptions(plan: &Plan) -> Html {
+    let column = |title: &str, text: fn(&Assumed) -> String| {
+        let cells = plan.assumptions.iter().map(|one| Cell::Text(text(one)));
+        (title.to_owned(), cells.collect())
+    };
+    table_of(vec![
+        column("what", |one| one.title.clone()),
+        column("of", |one| one.of.join(", ")),
+        column("assumed", |one| one.text.clone()),
+    ])
 }
 
 fn layouts(plan: &Plan) -> Html {

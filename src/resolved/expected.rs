@@ -73,7 +73,7 @@ pub enum ServerClass {
 }
 
 /// Figures that vary alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// Requests or tokens per second.

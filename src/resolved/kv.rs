@@ -1,11 +1,11 @@
 //! KV capacity: that of an engine's settings, or what GPU memory leaves.
 
-use super::{KvSource, ScenarioError, baselines, fail, sglang, vllm};
+use super::{KvSource, ScenarioError, baselines, fail, sglang, too_large, vllm};
 use crate::hardware::GpuSpec;
 use crate::model::layout::Machine;
 use crate::model::{
-    DraftMemory, Drafter, EngineVersion, KvCapacity, Loading, MemoryBudget, ModelSpec, Reserve,
-    StartUp, WindowMemory,
+    DraftMemory, Drafter, EngineVersion, KvCapacity, Loading, MemoryBudget, ModelError, ModelSpec,
+    Reserve, StartUp, WindowMemory,
 };
 use crate::scenario::{ClusterConfig, EngineConfig};
 use crate::units::Bytes;
@@ -65,6 +65,15 @@ pub(super) fn machine(cluster: &ClusterConfig, gpu: &GpuSpec) -> Machine {
     Machine::new(gpu.card().generation, tp, dtype)
 }
 
+/// Why a KV cache cannot be derived.
+pub(super) fn not_derived(error: &ModelError, gpu: &GpuSpec) -> ScenarioError {
+    let problem = format!("{error} ({})", gpu.name);
+    match error {
+        ModelError::DoesNotFit { .. } => too_large("cluster.model", problem),
+        _ => fail("cluster.model", &problem),
+    }
+}
+
 /// The blocks that fit beside the weights.
 pub(super) fn derive_kv(
     cluster: &ClusterConfig,
@@ -98,7 +107,6 @@ pub(super) fn derive_kv(
         }
         None => budget,
     };
-    let kv = KvCapacity::derive(model, &budget)
-        .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;
+    let kv = KvCapacity::derive(model, &budget).map_err(|error| not_derived(&error, gpu))?;
     Ok(KvCapacity { start: (reserve == Reserve::Profiled).then_some(start), ..kv })
 }

@@ -4,6 +4,7 @@
 mod acceptance;
 mod autoscaler;
 mod baselines;
+mod basis;
 mod bill;
 mod broken_rules;
 mod caveat;
@@ -57,6 +58,7 @@ use crate::scenario::{
     ReportConfig, ScenarioFile, TraceConfig, WorkloadConfig,
 };
 
+pub use self::basis::{Basis, HostBasis, KvBasis, ServerBasis, StepTimeSource};
 pub use self::caveat::Caveat;
 pub use self::expected::{Prior, Quantity, ServerClass, Unstated};
 pub(crate) use self::graphs::captured_of_requests;
@@ -388,6 +390,11 @@ fn catalogue_gpu(name: &str) -> Result<GpuSpec, ScenarioError> {
             .with_hint("`servecast profile list` names the GPUs")
             .into()
     })
+}
+
+/// What the memory of GPUs does not hold.
+fn too_large(key: &str, problem: impl fmt::Display) -> ScenarioError {
+    Problem::new(key, problem).of_memory().into()
 }
 
 fn fail(key: &str, problem: &str) -> ScenarioError {

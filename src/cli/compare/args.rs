@@ -6,9 +6,8 @@ use clap::Args;
 
 use crate::cli::args::Format;
 use crate::cli::failure::{Failure, overrides};
-use crate::cli::terminal::listener;
 use crate::compare::{Compare, Pairing};
-use crate::load::{Changes, Draft, only};
+use crate::load::{Changes, Draft, Listener, only};
 
 /// `servecast compare`.
 #[derive(Debug, Args)]
@@ -52,6 +51,9 @@ pub(in crate::cli) struct CompareArguments {
     /// Replace the results of an earlier comparison in that folder
     #[arg(long, requires = "output_dir")]
     pub(super) overwrite: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(super) quiet: bool,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
@@ -88,7 +90,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 impl CompareArguments {
     /// What they ask.
-    pub(super) fn question(&self) -> Result<Compare, Failure> {
+    pub(super) fn question(&self, listener: Listener) -> Result<Compare, Failure> {
         let (overrides, seed) = (overrides(&self.overrides)?, self.seed);
         let changes = Changes { overrides, seed, ..Changes::default() };
         let mut drafts: Vec<Draft> = Vec::new();
@@ -103,7 +105,7 @@ impl CompareArguments {
         if self.independent {
             compare.pairing = Pairing::Independent;
         }
-        compare.listener = listener();
+        compare.listener = listener;
         Ok(compare)
     }
 }

@@ -5,21 +5,27 @@ mod files;
 
 pub(super) use self::args::CompareArguments;
 
+use std::sync::Arc;
+
 use super::args::Format;
 use super::failure::Failure;
+use super::progress::RunBar;
 use super::run::{remove_on_interrupt, results_dir};
 use super::terminal::{print, say};
 use crate::compare::CompareError;
 use crate::io::rundir::RunDir;
 
 pub(super) fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
-    let contest = arguments.question()?.read()?;
+    let bar = Arc::new(RunBar::unless(arguments.quiet));
+    let contest = arguments.question(bar.listener())?.read()?;
     let target = arguments.output_dir.as_ref();
     let mut dir = target.map(|target| results_dir(target, arguments.overwrite)).transpose()?;
     if dir.is_some() {
         remove_on_interrupt()?;
     }
-    let compared = contest.run()?;
+    let compared = contest.run();
+    bar.finish();
+    let compared = compared?;
     if let Some(dir) = &mut dir {
         files::write(dir, &compared).map_err(Failure::Run)?;
     }

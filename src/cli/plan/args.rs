@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::{ChangeArguments, Format};
 use crate::cli::failure::Failure;
-use crate::cli::terminal::listener;
 use crate::cli::vary;
-use crate::plan::{LayoutKind, Plan, Seeks, WarmUp};
+use crate::load::Listener;
+use crate::plan::{LayoutKind, Plan, PriceList, Seeks, WarmUp};
 use crate::scenario::Offer;
 
 /// A plan finds replicas itself.
@@ -23,6 +23,7 @@ const SET: &str =
     servecast plan --slo 'p99_ttft_ms<=500' --slo 'p99_tpot_ms<=30'\n  \
     servecast plan my.toml --slo 'p99_ttft_ms<=2000' --gpu H100,H200,L40S --tensor-parallel 1,2,4,8 \
     --layout mixed,disaggregated --price low\n  \
+    servecast plan my.toml --slo 'p99_ttft_ms<=2000' --gpu H100,L4,MI300X --price-file prices.toml --all\n  \
     servecast plan my.toml --slo 'mean_e2el_ms<=9000' --rate\n\n\
     Exit codes: 0 a layout meets all SLOs, 1 none does, 2 bad arguments or input, 130 interrupted.")]
 #[command(mut_arg("overrides", |set| set.help(SET)))]
@@ -51,6 +52,13 @@ pub(in crate::cli) struct PlanArguments {
     /// repeated. `report.prices` of the scenario if absent, else the low offers
     #[arg(long = "price", value_name = "PRICE")]
     pub(super) prices: Vec<String>,
+    /// Prices of many GPUs, in US dollars per hour: lines `gpu = 2.5` (.toml), or the columns gpu and usd_per_hour
+    /// (.csv). `--price` holds before it
+    #[arg(long, value_name = "FILE")]
+    pub(super) price_file: Option<PathBuf>,
+    /// Search every layout to its end, also those that cannot be among the two cheapest, and show each that cannot be
+    #[arg(long)]
+    pub(super) all: bool,
     /// GPUs of a cluster at most
     #[arg(long, value_name = "GPUS", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -78,12 +86,22 @@ pub(in crate::cli) struct PlanArguments {
     pub(super) warm_up: WarmUpArgument,
     #[command(flatten)]
     pub(super) changes: ChangeArguments,
+    #[command(flatten)]
+    pub(super) output: PlanOutput,
+}
+
+/// Where a plan goes.
+#[derive(Debug, Args)]
+pub(super) struct PlanOutput {
     /// Folder for the plan as JSON and figures; nothing is written if absent
     #[arg(long, value_name = "DIR")]
     pub(super) output_dir: Option<PathBuf>,
     /// Replace the results of an earlier plan in that folder
     #[arg(long, requires = "output_dir")]
     pub(super) overwrite: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(super) quiet: bool,
     /// How the plan is printed
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
@@ -112,7 +130,7 @@ pub(super) enum WarmUpArgument {
 
 impl PlanArguments {
     /// What they ask.
-    pub(super) fn question(&self) -> Result<Plan, Failure> {
+    pub(super) fn question(&self, listener: Listener) -> Result<Plan, Failure> {
         let mut drafts = self.changes.changes()?.load(self.scenario.as_deref())?.each;
         let draft = drafts.swap_remove(0);
         // Of the built-in scenario variants are other loads, each measured.
@@ -129,6 +147,8 @@ impl PlanArguments {
         plan.vary = self.vary.iter().map(|text| vary::axis(text)).collect::<Result<_, _>>()?;
         plan.kinds = self.layouts.iter().map(|kind| kind.kind()).collect();
         self.put_prices(&mut plan)?;
+        plan.price_list = self.price_file.as_deref().map(PriceList::read).transpose()?;
+        plan.all = self.all;
         plan.max_gpus = self.max_gpus;
         plan.seeks = if self.rate { Seeks::HighestRate } else { Seeks::FewestReplicas };
         plan.resamples = self.resamples;
@@ -140,7 +160,7 @@ impl PlanArguments {
             WarmUpArgument::Counts => Some(WarmUp::Counts),
             WarmUpArgument::Cut => Some(WarmUp::Mser5),
         };
-        plan.listener = listener();
+        plan.listener = listener;
         Ok(plan)
     }
 

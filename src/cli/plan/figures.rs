@@ -1,20 +1,21 @@
 //! What a plan leaves behind.
 
+use std::path::PathBuf;
+
 use crate::cli::failure::Failure;
 use crate::cli::results::run_json;
 use crate::io::rundir::{RunDir, RunDirError};
 use crate::plan::Answer;
 
-/// Writes the plan as JSON, and its figure.
-pub(super) fn write(answer: &Answer, mut dir: RunDir) -> Result<(), Failure> {
+/// Writes the plan as JSON, and its figure. Returns the folder.
+pub(super) fn write(answer: &Answer, mut dir: RunDir) -> Result<PathBuf, Failure> {
     let failed = |error: RunDirError| Failure::Run(error.into());
     let plan = format!("{:#}\n", answer.json());
     dir.write("plan.json", plan.as_bytes()).map_err(failed)?;
     let run = run_json(answer.study.seed, std::iter::once(answer.study.name.as_str()));
     dir.write("run.json", format!("{run:#}\n").as_bytes()).map_err(failed)?;
     draw(answer, &mut dir).map_err(failed)?;
-    dir.commit().map_err(failed)?;
-    Ok(())
+    dir.commit().map_err(failed)
 }
 
 #[cfg(not(feature = "plot"))]

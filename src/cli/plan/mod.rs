@@ -5,30 +5,35 @@ mod figures;
 
 pub(super) use self::args::PlanArguments;
 
+use std::sync::Arc;
+
 use super::args::Format;
 use super::failure::Failure;
+use super::progress::RunBar;
 use super::run;
 use super::terminal::{print, say};
 use crate::plan::PlanError;
 
 pub(super) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
-    let study = arguments.question()?.read()?;
-    let slos = study.slos.iter().map(ToString::to_string).collect::<Vec<_>>();
-    say(&format!("SLOs: {}", slos.join(", ")));
-    let dir = arguments.output_dir.as_ref();
-    let dir = dir.map(|dir| run::results_dir(dir, arguments.overwrite)).transpose()?;
+    let bar = Arc::new(RunBar::unless(arguments.output.quiet));
+    let study = arguments.question(bar.listener())?.read()?;
+    let dir = arguments.output.output_dir.as_ref();
+    let dir = dir.map(|dir| run::results_dir(dir, arguments.output.overwrite)).transpose()?;
     if dir.is_some() {
         run::remove_on_interrupt()?;
     }
-    let answer = study.answer()?;
-    let text = match arguments.format {
+    let answer = study.answer();
+    bar.finish();
+    let answer = answer?;
+    let text = match arguments.output.format {
         Format::Table => answer.to_string(),
         Format::Json => format!("{:#}\n", answer.json()),
     };
-    if let Some(dir) = dir {
-        figures::write(&answer, dir)?;
-    }
+    let target = dir.map(|dir| figures::write(&answer, dir)).transpose()?;
     print(&text)?;
+    if let Some(target) = target {
+        say(&format!("results in {}", target.display()));
+    }
     if answer.winner().is_none() {
         return Err(Failure::Run(anyhow::anyhow!("no layout meets all SLOs")));
     }

@@ -12,6 +12,7 @@ use super::{
     HEAD_ROWS, Layers, OperatorModel, Reach, Rows, SLOWEST, StateSecs, TABLE_ROWS, TYPICAL_ROWS,
     Term,
 };
+use crate::cost::StepTimeSource;
 use crate::cost::contexts::{self, Heads, Reading, readings};
 use crate::cost::roofline::{Device, ELEMENTWISE_SECS, RooflineOptions};
 use crate::cost::states::States;
@@ -81,6 +82,7 @@ impl Build<'_> {
             calibration: self.options.calibration,
             reach,
             provenance: self.provenance().into(),
+            source: Arc::new(self.source()),
         }
     }
 
@@ -361,6 +363,16 @@ impl Build<'_> {
     fn gap(&mut self, what: String) {
         if !self.gaps.contains(&what) {
             self.gaps.push(what);
+        }
+    }
+
+    fn source(&self) -> StepTimeSource {
+        let OperatorProfile { engine, version, gpu, .. } = self.profile;
+        StepTimeSource::OperatorTable {
+            engine: engine.clone(),
+            version: version.clone(),
+            measured_on: gpu.clone(),
+            not_measured: self.gaps.clone(),
         }
     }
 

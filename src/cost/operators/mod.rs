@@ -40,7 +40,7 @@ use super::roofline::{
     Device, Experts as ExpertSecs, Product, RooflineError, RooflineOptions, Sampling,
 };
 use super::states::States;
-use super::{CostModel, StepShape};
+use super::{CostModel, StepShape, StepTimeSource};
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
 use crate::units::SimDuration;
@@ -83,6 +83,7 @@ pub struct OperatorModel {
     calibration: Calibration,
     reach: Reach,
     provenance: Arc<str>,
+    source: Arc<StepTimeSource>,
 }
 
 /// A term of the layers: so many times this function of the rows.
@@ -210,6 +211,10 @@ impl OperatorModel {
     /// Where the figures come from and what was assumed, in one line for a report.
     pub fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    pub(in crate::cost) fn source(&self) -> &StepTimeSource {
+        &self.source
     }
 
     pub(super) fn calibration(&self) -> Calibration {

@@ -5,6 +5,7 @@ use super::terms::{
     AttentionSecs, BOUNDS, ELEMENTWISE_SECS, Layer, Layers, Product, Rates, Sampling,
 };
 use super::{RooflineError, RooflineOptions};
+use crate::cost::StepTimeSource;
 use crate::cost::contexts::{self, Reading, readings};
 use crate::cost::states::States;
 use crate::cost::window::Window;
@@ -315,6 +316,15 @@ impl<'a> Device<'a> {
                 (own.latency_us, own.gb_per_s)
             });
         (latency_us * 1e-6, 1.0 / (gb_per_s * 1e9))
+    }
+
+    pub(super) fn source(&self) -> StepTimeSource {
+        let efficiency = &self.gpu.efficiency;
+        StepTimeSource::Roofline {
+            gpu: self.gpu.name.clone(),
+            kernels_of: efficiency.measured_on.clone(),
+            source: efficiency.source.clone(),
+        }
     }
 
     pub(super) fn provenance(&self) -> String {

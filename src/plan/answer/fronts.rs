@@ -42,10 +42,12 @@ impl Answer {
         if speeds.points.is_empty() {
             return String::new();
         }
-        let head = format!(
-            "\nOf {} clusters that were simulated, none is better in both than\n",
-            speeds.points.len()
-        );
+        let head = match speeds.points.len() {
+            1 => "\nOne cluster was simulated to its end\n".to_owned(),
+            count => {
+                format!("\nOf {count} clusters that were simulated, none is better in both than\n")
+            }
+        };
         let titles = ["tokens/s per user", "tokens/s per GPU", "by"];
         let speeds = self.front_table(titles, &speeds, [1, 1]);
         if !self.has_prices() {

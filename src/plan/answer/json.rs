@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use super::Answer;
 use crate::plan::Trial;
+use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::Tried;
 use crate::plan::layouts::Size;
 use crate::plan::limits::{Faster, Windows};
-use crate::plan::outcome::{Outcome, Row};
+use crate::plan::outcome::{Obstacle, Outcome, Row};
 
 impl Answer {
     /// All of it: the content of `plan.json`.
@@ -26,6 +27,7 @@ impl Answer {
             "requests_per_s": study.traffic.rate_per_s(),
             "slos": study.slos.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "layouts": self.rows.iter().map(|row| self.row_json(row)).collect::<Vec<_>>(),
+            "assumptions": self.assumptions.iter().map(Assumed::json).collect::<Vec<_>>(),
             "carries": limits.carries,
             "resampled": stretches.collect::<Vec<_>>(),
             "resampled_requests_per_s": limits.rates,
@@ -33,6 +35,7 @@ impl Answer {
             "typical_servers": self.faster_json(|faster| faster.typical, |rates| rates.typical),
             "fast_servers": self.faster_json(|faster| faster.fast, |rates| rates.fast),
             "perfect_autoscaler": limits.windows.as_ref().map(Windows::json),
+            "prices": self.prices(),
             "tried": tried.collect::<Vec<_>>(),
         })
     }
@@ -54,7 +57,14 @@ impl Answer {
     fn row_json(&self, row: &Row) -> Value {
         let mut one = json!({ "layout": self.layout(row.place) });
         match &row.outcome {
-            Outcome::Impossible(reason) => one["impossible"] = json!(reason),
+            Outcome::Impossible(reason) => {
+                one["impossible"] = json!(reason.to_string());
+                one["lacks"] = json!(match reason {
+                    Obstacle::NoPrice(_) => "price",
+                    Obstacle::Memory(_) => "memory",
+                    Obstacle::Other(_) => "other",
+                });
+            }
             Outcome::TooDear { broken, cost } => {
                 one["dearer"] = json!({ "replicas_above": broken.replicas(),
                                         "usd_per_hour_above": self.usd(*cost) });

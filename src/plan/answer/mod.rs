@@ -5,10 +5,11 @@ mod json;
 mod table;
 mod text;
 
+use super::assumptions::{Assumed, Known};
 use super::hunt::Tried;
 use super::limits::Limits;
 use super::outcome::{self, Row};
-use super::prices::Unit;
+use super::prices::{GpuCost, Unit};
 use super::question::Seeks;
 use super::study::Study;
 pub use fronts::Front;
@@ -24,6 +25,8 @@ pub struct Answer {
     pub tried: Vec<(usize, Tried)>,
     /// How sure the best layout is.
     pub limits: Limits,
+    /// What is assumed of the layouts.
+    pub assumptions: Vec<Assumed>,
 }
 
 /// What was found for a question.
@@ -31,6 +34,7 @@ pub(super) struct Found {
     pub(super) rows: Vec<Row>,
     pub(super) tried: Vec<(usize, Tried)>,
     pub(super) limits: Limits,
+    pub(super) known: Vec<Known>,
 }
 
 impl Answer {
@@ -52,6 +56,11 @@ impl Answer {
     /// Whether prices are known; else clusters are compared by their GPUs.
     pub fn has_prices(&self) -> bool {
         self.study.prices.unit() == Unit::UsdPerHour
+    }
+
+    /// What an hour of each GPU of the layouts costs.
+    pub fn prices(&self) -> &[GpuCost] {
+        &self.study.prices.costs
     }
 
     /// What a cluster costs in US dollars per hour, where there are prices.

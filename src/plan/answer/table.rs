@@ -3,7 +3,10 @@
 use super::Answer;
 use crate::plain::table;
 use crate::plan::Slo;
-use crate::plan::outcome::{Outcome, Row};
+use crate::plan::outcome::{Obstacle, Outcome, Row};
+
+/// Layouts that are named in a line.
+const NAMED_MAX: usize = 8;
 
 impl Answer {
     pub(super) fn table(&self) -> String {
@@ -13,9 +16,71 @@ impl Answer {
         header.extend([size, "GPUs", "USD/h"].map(str::to_owned));
         header.extend(slos.iter().map(Slo::title));
         header.push("what it lacks".to_owned());
-        let rows = self.rows.iter().map(|row| self.table_row(row));
+        let rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .filter(|row| !self.is_folded(row))
+            .map(|row| self.table_row(row))
+            .collect();
+        if rows.is_empty() {
+            return self.folds();
+        }
         let rows: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
-        table(&rows, &[4 + slos.len()])
+        table(&rows, &[4 + slos.len()]) + &self.folds()
+    }
+
+    /// Whether a layout shares a line with others that lack the same.
+    fn is_folded(&self, row: &Row) -> bool {
+        !self.study.question.all
+            && matches!(
+                row.outcome,
+                Outcome::Impossible(Obstacle::NoPrice(_) | Obstacle::Memory(_))
+            )
+    }
+
+    /// A line for the layouts of each GPU that have no price, and one for those that its memory does not hold.
+    fn folds(&self) -> String {
+        let mut lines: Vec<(bool, &str, Vec<usize>)> = Vec::new();
+        for row in self.rows.iter().filter(|row| self.is_folded(row)) {
+            let gpu = self.study.layouts[row.place].gpu().name.as_str();
+            let is_price = matches!(row.outcome, Outcome::Impossible(Obstacle::NoPrice(_)));
+            match lines.iter_mut().find(|(price, of, _)| (*price, *of) == (is_price, gpu)) {
+                Some((_, _, places)) => places.push(row.place),
+                None => lines.push((is_price, gpu, vec![row.place])),
+            }
+        }
+        let line = |(is_price, gpu, places): (bool, &str, Vec<usize>)| {
+            let (count, names) = (places.len(), self.names_on_gpu(&places));
+            let s = if count == 1 { "" } else { "s" };
+            if is_price {
+                format!("No price of {gpu} is known, which leaves {count} layout{s} out: {names}\n")
+            } else {
+                let verb = if count == 1 { "does" } else { "do" };
+                format!("{count} layout{s} {verb} not fit the memory of {gpu}: {names}\n")
+            }
+        };
+        lines.into_iter().map(line).collect()
+    }
+
+    fn names_on_gpu(&self, places: &[usize]) -> String {
+        let names: Vec<String> =
+            places.iter().map(|place| self.study.layouts[*place].name_on_gpu()).collect();
+        let between = if names.iter().any(|name| name.contains(',')) { "; " } else { ", " };
+        let named = names[..names.len().min(NAMED_MAX)].join(between);
+        match names.len().saturating_sub(NAMED_MAX) {
+            0 => named,
+            more => format!("{named} and {more} more"),
+        }
+    }
+
+    /// What an hour of each GPU costs, and who says so.
+    pub(super) fn prices_table(&self) -> String {
+        let head = ["GPU", "USD/h", "price from"].map(str::to_owned).to_vec();
+        let rows = self.prices().iter().map(|cost| {
+            let usd = cost.usd_per_hour.map_or_else(|| "–".to_owned(), |usd| format!("{usd:.2}"));
+            vec![cost.gpu.clone(), usd, cost.from.clone()]
+        });
+        table(&std::iter::once(head).chain(rows).collect::<Vec<_>>(), &[2])
     }
 
     fn table_row(&self, row: &Row) -> Vec<String> {
@@ -24,7 +89,11 @@ impl Answer {
         let priced = |cost: f64| self.usd(cost).map(|usd| format!("{usd:.2}"));
         let nothing = || [none(), none(), none()];
         let ([size, gpus, usd], lacks) = match &row.outcome {
-            Outcome::Impossible(reason) => (nothing(), shortened(reason)),
+            Outcome::Impossible(Obstacle::Memory(_)) => {
+                let gpu = &self.study.layouts[row.place].gpu().name;
+                (nothing(), format!("does not fit the memory of {gpu}"))
+            }
+            Outcome::Impossible(reason) => (nothing(), shortened(&reason.to_string())),
             Outcome::TooDear { broken, cost } => {
                 let usd = priced(*cost).map_or_else(none, |usd| format!("> {usd}"));
                 let lacks = "too few, and more are dearer than the runner-up";

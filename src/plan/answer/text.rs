@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Answer;
+use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::{MOST_OF_A_TRACE, Tried};
 use crate::plan::layouts::Size;
 use crate::plan::limits::Windows;
@@ -25,11 +26,18 @@ impl fmt::Display for Answer {
         );
         let answer = self.verdict();
         let fronts = if self.tried.is_empty() { String::new() } else { self.fronts_text() };
-        write!(f, "{traffic}{answer}\n{}{fronts}", self.table())
+        let (table, prices) = (self.table(), self.prices_table());
+        let assumed = self.assumptions_text();
+        write!(f, "{traffic}{answer}\n{table}\n{prices}{assumed}{fronts}")
     }
 }
 
 impl Answer {
+    fn assumptions_text(&self) -> String {
+        let lines: String = self.assumptions.iter().map(Assumed::text).collect();
+        if lines.is_empty() { lines } else { format!("\nAssumptions\n{lines}") }
+    }
+
     /// What was asked for, and how sure that is.
     pub(super) fn verdict(&self) -> String {
         match self.winner() {
@@ -148,12 +156,14 @@ impl Answer {
     /// Where the traffic comes from that is resampled.
     fn others(&self, count: usize) -> String {
         let what = match (self.study.is_trace, self.is_for_slow()) {
-            (true, false) => "stretches resampled from the trace",
-            (true, true) => "stretches resampled from the trace, on servers like them",
-            (false, false) => "other draws of the requests",
-            (false, true) => "other draws of the requests and of servers like them",
+            (true, false) => ["stretch", "es", " resampled from the trace"],
+            (true, true) => ["stretch", "es", " resampled from the trace, on servers like them"],
+            (false, false) => ["other draw", "s", " of the requests"],
+            (false, true) => ["other draw", "s", " of the requests and of servers like them"],
         };
-        format!("{count} {what}")
+        let [one, plural, of] = what;
+        let plural = if count == 1 { "" } else { plural };
+        format!("{count} {one}{plural}{of}")
     }
 
     fn stretches_text(&self) -> String {
@@ -167,6 +177,7 @@ impl Answer {
             stretches.iter().filter_map(|other| Some((other.cost, other.size?.name()))).collect();
         sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let range = match (sizes.first(), sizes.last()) {
+            (Some((_, least)), _) if stretches.len() == 1 => format!("it needs {least}"),
             (Some((_, least)), Some((_, most))) if least == most => format!("all need {least}"),
             (Some((_, least)), Some((_, most))) => format!("they need {least} to {most}"),
             _ => "none is served by any number".to_owned(),

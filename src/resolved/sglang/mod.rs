@@ -4,7 +4,8 @@ mod pools;
 pub(super) mod speculation;
 
 use super::graphs::{ignored_rules, largest_rule, size_rules};
-use super::{KvSource, Rules, ScenarioError, fail, lora};
+use super::kv::not_derived;
+use super::{KvSource, Rules, ScenarioError, fail, lora, too_large};
 use crate::hardware::GpuSpec;
 use crate::model::layout::SglangLayout;
 use crate::model::{
@@ -244,8 +245,7 @@ fn resolve_memory(
         window: WindowMemory::Pools(layout),
         drafts: drafter.map(speculation::weights).unwrap_or_default(),
     };
-    let mut kv = KvCapacity::derive(model, &budget)
-        .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;
+    let mut kv = KvCapacity::derive(model, &budget).map_err(|error| not_derived(&error, gpu))?;
     let found = layout.pools(kv.left);
     let fits = u32::try_from(found.max_total_num_tokens).unwrap_or(u32::MAX);
     if fits == 0 {
@@ -253,7 +253,7 @@ fn resolve_memory(
             "the weights of {} leave {} of the memory of {}, which is no page beside its states",
             model.name, kv.left, gpu.name
         );
-        return Err(fail("cluster.model", &message));
+        return Err(too_large("cluster.model", message));
     }
     kv.blocks = fits / layout.page_size;
     kv.reserve = Bytes(memory.0 - (free.0 as f64 * share) as u64);

@@ -98,6 +98,7 @@ fn every_command_of_the_documents_runs() {
             .file("now.toml", SMALL)
             .file("then.toml", SMALL.replace("'small'", "'smaller'").replace("H100", "A100"))
             .file("my-checks/small.toml", SMALL)
+            .file("prices.toml", "H100 = 2.4\nA100 = 1.3\n")
             .file("functions.txt", CALLS)
             .file("my-gpu.toml", include_str!("../../../examples/my-gpu.toml"))
             .file("my-model/config.json", MODEL)

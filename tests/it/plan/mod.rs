@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail with their test")]
 
 mod adapters;
+mod assumptions;
 mod exhaustive;
 mod laws;
+mod prices;
 mod refused;
 
 use serde_json::Value;
@@ -405,6 +407,12 @@ fn plans_for_servers_that_nobody_measured_hold_those_of_measured_ones() {
             if is_rate { rates.unwrap() } else { sizes.unwrap() }
         };
         let ends = [number(&unknown, "/layouts/0"), number(&unknown, "/fast_servers")];
+        let servers = |answer: &Value| {
+            let mut all = answer["assumptions"].as_array().unwrap().iter();
+            all.find(|one| one["what"] == "servers").unwrap()["is"]["type"].clone()
+        };
+        assert_eq!(servers(&unknown), "expected", "question {place}");
+        assert_ne!(servers(&measured), "expected", "question {place}");
         let known = number(&measured, "/layouts/0");
         let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
         assert!((low..=high).contains(&known), "question {place}: {known} in {low} to {high}");

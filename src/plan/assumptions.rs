@@ -1,0 +1,213 @@
+//! What a plan assumes of its layouts: facts that hold of several are told once.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::layouts::Layout;
+use super::outcome::Row;
+use crate::metrics::Warnings;
+use crate::resolved::{Basis, Caveat, HostBasis, KvBasis, ServerBasis, StepTimeSource};
+
+/// Something that a plan takes to be so.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Assumption {
+    /// Where step times come from.
+    StepTimes(StepTimeSource),
+    /// What is known of servers beside their kernels.
+    Servers {
+        /// That.
+        #[serde(flatten)]
+        basis: ServerBasis,
+        /// Whether it is planned for those that are slower than 19 of 20 of them.
+        for_slow: bool,
+    },
+    /// What their host takes.
+    Host(HostBasis),
+    /// Where the size of KV memory comes from.
+    KvMemory(KvBasis),
+    /// Steps beyond what was measured, in the run of an answer.
+    Extrapolation(Warnings),
+    /// A load near what can be served, in the run of an answer.
+    Load(Warnings),
+    /// KV memory that is just enough, in the run of an answer.
+    KvNeed(Warnings),
+    /// What is known to be wrong, or not known to be right.
+    Caveat(Caveat),
+}
+
+impl Assumption {
+    /// What it is about, as JSON has it.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::StepTimes(_) => "step_times",
+            Self::Servers { .. } => "servers",
+            Self::Host(_) => "host",
+            Self::KvMemory(_) => "kv_memory",
+            Self::Extrapolation(_) => "extrapolation",
+            Self::Load(_) => "load",
+            Self::KvNeed(_) => "kv_need",
+            Self::Caveat(_) => "caveat",
+        }
+    }
+
+    /// The same in words.
+    fn title(&self) -> &'static str {
+        match self {
+            Self::StepTimes(_) => "step times",
+            Self::KvMemory(_) => "KV memory",
+            Self::KvNeed(_) => "KV need",
+            _ => self.what(),
+        }
+    }
+
+    /// It in words.
+    pub fn text(&self) -> String {
+        match self {
+            Self::StepTimes(source) => source.to_string(),
+            Self::Servers { basis, for_slow } => {
+                let slow = if *for_slow { "; planned for one slower than 19 of 20" } else { "" };
+                format!("{basis}{slow}")
+            }
+            Self::Host(host) => host.to_string(),
+            Self::KvMemory(kv) => kv.to_string(),
+            Self::Extrapolation(run) => run.extrapolation_text().unwrap_or_default(),
+            Self::Load(run) => run.saturation_text().unwrap_or_default(),
+            Self::KvNeed(run) => run.kv_text().unwrap_or_default(),
+            Self::Caveat(caveat) => caveat.to_string(),
+        }
+    }
+}
+
+/// An assumption, and what it is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assumed {
+    /// What is assumed.
+    pub assumption: Assumption,
+    /// GPUs, or layouts where it does not hold of all that have a GPU.
+    pub of: Vec<String>,
+    /// Whether it holds of all layouts that were looked at.
+    pub of_all: bool,
+}
+
+impl Assumed {
+    /// A line for people.
+    pub(super) fn text(&self) -> String {
+        let of = if self.of_all { String::new() } else { format!(" ({})", self.of.join(", ")) };
+        format!("  {}{of}: {}\n", self.assumption.title(), self.assumption.text())
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "what": self.assumption.what(),
+            "title": self.assumption.title(),
+            "of": self.of,
+            "text": self.assumption.text(),
+            "is": self.assumption,
+        })
+    }
+}
+
+/// Replicas of one kind that can serve the traffic, and what they rest on.
+pub(super) struct Known {
+    /// As people write them: `H100 TP4`.
+    name: String,
+    gpu: String,
+    basis: Basis,
+    for_slow: bool,
+}
+
+impl Known {
+    /// Of a layout.
+    pub(super) fn of(layout: &Layout, basis: &[Basis], for_slow: bool) -> Vec<Self> {
+        let parts = layout.part_names().into_iter().zip(basis);
+        let known = parts.map(|(name, basis)| {
+            let gpu = layout.gpu().name.clone();
+            Self { name, gpu, basis: basis.clone(), for_slow }
+        });
+        known.collect()
+    }
+}
+
+/// What is assumed of layouts with such replicas, of which these were found, the best first.
+pub(super) fn assumed(layouts: &[Layout], known: &[Known], rows: &[Row]) -> Vec<Assumed> {
+    let kinds: [fn(&Known) -> Assumption; 4] = [
+        |one| Assumption::StepTimes(one.basis.step_times.clone()),
+        |one| Assumption::Servers { basis: one.basis.servers.clone(), for_slow: one.for_slow },
+        |one| Assumption::Host(one.basis.host.clone()),
+        |one| Assumption::KvMemory(one.basis.kv_memory.clone()),
+    ];
+    let facts = kinds.into_iter().flat_map(|kind| {
+        let each = known.iter().map(|one| (kind(one), one.name.clone()));
+        folded(each).into_iter().map(|(it, names)| about(it, &names, known))
+    });
+    let caveats = rows.iter().flat_map(|row| {
+        let caveats = row.found().map(|found| found.trial.warnings.caveats.clone());
+        let names = layouts[row.place].part_names();
+        let of_all = move |caveat: Caveat| {
+            let each = names.clone().into_iter();
+            each.map(move |name| (Assumption::Caveat(caveat.clone()), name)).collect::<Vec<_>>()
+        };
+        caveats.into_iter().flatten().flat_map(of_all)
+    });
+    let caveats = folded(caveats).into_iter().map(|(it, names)| about(it, &names, known));
+    facts.chain(of_runs(layouts, rows)).chain(caveats).collect()
+}
+
+/// Each assumption once, with the names of all that it holds of.
+fn folded(each: impl Iterator<Item = (Assumption, String)>) -> Vec<(Assumption, Vec<String>)> {
+    let mut all: Vec<(Assumption, Vec<String>)> = Vec::new();
+    for (it, name) in each {
+        match all.iter_mut().find(|(known, _)| *known == it) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => all.push((it, vec![name])),
+        }
+    }
+    all
+}
+
+/// An assumption of replicas of these names, by the GPU where it holds of all that have it.
+fn about(it: Assumption, names: &[String], known: &[Known]) -> Assumed {
+    let mut of: Vec<String> = Vec::new();
+    for name in names {
+        let gpu = known.iter().find(|one| one.name == *name).map(|one| &one.gpu);
+        let mut same = known.iter().filter(|one| Some(&one.gpu) == gpu);
+        let is_of_gpu = same.all(|one| names.contains(&one.name));
+        let name = gpu.filter(|_| is_of_gpu).unwrap_or(name);
+        if !of.contains(name) {
+            of.push(name.clone());
+        }
+    }
+    let of_all = known.iter().all(|one| names.contains(&one.name));
+    Assumed { assumption: it, of, of_all }
+}
+
+/// What the runs of answers hang on: of each kind of GPU that of its best layout.
+fn of_runs(layouts: &[Layout], rows: &[Row]) -> Vec<Assumed> {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut all = Vec::new();
+    for row in rows {
+        let Some(found) = row.found() else { continue };
+        let layout = &layouts[row.place];
+        if seen.contains(&layout.gpu().name.as_str()) {
+            continue;
+        }
+        seen.push(&layout.gpu().name);
+        let run = &found.trial.warnings;
+        let facts = [
+            run.extrapolation_text().map(|_| Assumption::Extrapolation(run.clone())),
+            run.saturation_text().map(|_| Assumption::Load(run.clone())),
+            run.kv_text().map(|_| Assumption::KvNeed(run.clone())),
+        ];
+        let of = vec![format!("{} x {}", found.size.name(), layout.name())];
+        all.extend(facts.into_iter().flatten().map(|assumption| Assumed {
+            assumption,
+            of: of.clone(),
+            of_all: false,
+        }));
+    }
+    all.sort_by_key(|one: &Assumed| one.assumption.what());
+    all
+}
