@@ -22,6 +22,7 @@ mod goals;
 mod help;
 mod imports;
 mod inputs;
+mod man;
 #[cfg(feature = "calibrate")]
 mod mooncake_a10;
 mod odd;
