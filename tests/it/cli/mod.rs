@@ -33,6 +33,8 @@ mod places;
 #[cfg(feature = "probe")]
 mod probe;
 mod profile;
+#[cfg(unix)]
+mod pull_request;
 mod report;
 mod scenarios;
 mod seeds;
