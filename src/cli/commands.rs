@@ -11,6 +11,7 @@ use super::bench::BenchArguments;
 use super::calibrate::CalibrateArguments;
 use super::check::CheckArguments;
 use super::compare::CompareArguments;
+use super::man::ManArguments;
 use super::plan::PlanArguments;
 use super::profile::ProfileArguments;
 use super::report::ReportArguments;
@@ -72,4 +73,6 @@ pub(super) enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Print a page of the manual
+    Man(ManArguments),
 }

@@ -12,6 +12,7 @@ mod compare;
 mod conformance;
 mod failure;
 mod faults;
+mod man;
 mod outcome;
 mod plan;
 mod profile;
@@ -89,5 +90,6 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
             clap_complete::generate(shell, &mut Arguments::command(), "servecast", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
+        Some(Command::Man(arguments)) => man::man(&arguments),
     }
 }

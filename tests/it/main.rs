@@ -14,6 +14,7 @@ mod check;
 mod cli;
 mod cluster_report;
 mod conformance;
+mod container;
 mod data_parallel;
 mod disaggregation;
 mod docs;

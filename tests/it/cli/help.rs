@@ -13,7 +13,7 @@ fn help(command: &str) -> String {
     lines.join("\n")
 }
 
-const COMMANDS: [&str; 26] = [
+pub(super) const COMMANDS: [&str; 27] = [
     "",
     "run",
     "serve",
@@ -40,6 +40,7 @@ const COMMANDS: [&str; 26] = [
     "conformance",
     "schema",
     "completions",
+    "man",
 ];
 
 #[test]

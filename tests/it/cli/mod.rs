@@ -22,6 +22,7 @@ mod goals;
 mod help;
 mod imports;
 mod inputs;
+mod man;
 #[cfg(feature = "calibrate")]
 mod mooncake_a10;
 mod odd;
@@ -32,6 +33,8 @@ mod places;
 #[cfg(feature = "probe")]
 mod probe;
 mod profile;
+#[cfg(unix)]
+mod pull_request;
 mod report;
 mod scenarios;
 mod seeds;
