@@ -47,11 +47,15 @@ fn main() {
         (rows.len() as u32 * copies, replay(&trace, rate_scale))
     };
     let routed_by = |router: &str| {
+        let named = match router {
+            "dynamo" | "sglang" | "vllm_router" => format!("{router} = {{}}"),
+            typed => format!("type = '{typed}'"),
+        };
         let text = format!(
             "name = 'scale'\n\
              [cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\ngpu = 'H100-SXM5-80GB'\n\
              replicas = {instances}\nengine = {{ type = '{engine}' }}\n\
-             router = {{ type = '{router}' }}\n{workload}"
+             router = {{ {named} }}\n{workload}"
         );
         let file: ScenarioFile = toml::from_str(&text).expect("the scenario is TOML");
         Scenario::resolve(file, None).expect("the scenario holds together")

@@ -133,35 +133,35 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
 
 /// The rules of Dynamo's KV router, and what of it is not modelled here.
 fn dynamo(config: &DynamoConfig, cluster: &ClusterConfig, rules: &mut Rules) {
-    let path = |key: &str| format!("cluster.router.{key}");
+    let path = |key: &str| format!("cluster.router.dynamo.{key}");
     if let Err((key, rule)) = config.check() {
         rules.broken(&path(key), &rule);
     }
-    let mut refuse = |key: &str, what: &str| {
-        rules.broken(&path(key), &format!("{what} is not modelled"));
+    let mut refuse = |path: &str, what: &str| {
+        rules.broken(path, &format!("{what} is not modelled"));
     };
     if config.router_track_output_blocks {
-        refuse("router_track_output_blocks", "what answers take while they are generated");
+        refuse(&path("router_track_output_blocks"), "what answers take while they are generated");
     }
     if config.use_kv_events && cluster.kv_tiers.is_some() {
-        refuse("use_kv_events", "that cluster.kv_tiers tell what they hold");
+        refuse(&path("use_kv_events"), "that cluster.kv_tiers tell what they hold");
     }
     if cluster.lora.as_ref().is_some_and(|lora| lora.migration.is_some()) {
-        refuse("type", "`dynamo` with cluster.lora.migration");
+        refuse("cluster.router", "`dynamo` with cluster.lora.migration");
     }
     let all = asked(cluster);
     let is_mixed = |group: &Asked| group.role == ReplicaRole::Mixed;
     if cluster.disaggregation.is_some() && all.iter().any(is_mixed) {
-        refuse("type", "`dynamo` with replicas that do all of a request beside others");
+        refuse("cluster.router", "`dynamo` with replicas that do all of a request beside others");
     }
     if config.holds_requests() {
         let key = if config.policy.is_some() { "policy" } else { "router_queue_threshold" };
         if cluster.gateway.is_some() {
-            refuse(key, "a queue at the router behind that of cluster.gateway");
+            refuse(&path(key), "a queue at the router behind that of cluster.gateway");
         }
         let models = || all.iter().map(|group| &group.cluster.model);
         if models().any(|model| models().next() != Some(model)) {
-            refuse(key, "a queue at the router of several models");
+            refuse(&path(key), "a queue at the router of several models");
         }
     }
 }
@@ -172,7 +172,7 @@ pub(super) fn settle_blocks(
     groups: &[ReplicaGroup],
 ) -> Result<(), ScenarioError> {
     let RouterConfig::Dynamo(config) = router else { return Ok(()) };
-    let path = "cluster.router.kv_cache_block_size";
+    let path = "cluster.router.dynamo.kv_cache_block_size";
     let mut sizes = groups.iter().map(|group| group.settings.block_size());
     let size = sizes.next().unwrap_or(1);
     let asked = config.kv_cache_block_size.unwrap_or(size);

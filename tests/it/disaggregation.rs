@@ -177,8 +177,12 @@ proptest! {
             "power_of_two_choices", "prefix_aware", "prefix_exact", "weighted", "dynamo",
         ]),
     ) {
+        let router = match router {
+            "dynamo" => "dynamo = {}".to_owned(),
+            typed => format!("type = '{typed}'"),
+        };
         let cluster = format!(
-            "{}\napi_delay_ms = {api_ms}\nrouter = {{ type = '{router}' }}\n{}",
+            "{}\napi_delay_ms = {api_ms}\nrouter = {{ {router} }}\n{}",
             parts(prefill, decode, nic),
             engine(is_sglang, blocks, seed)
         );

@@ -507,10 +507,10 @@ fn who_knows_what_caches_hold_finds_more_in_them_than_who_remembers_what_was_sen
     let late = found("type = 'prefix_exact', overlap_score_weight = 16.0, event_interval_ms = 1e3");
     let blind = found("type = 'prefix_exact', overlap_score_weight = 0.0");
     let remembered = found("type = 'prefix_aware'");
-    let dynamo = found("type = 'dynamo'");
-    let dynamo_late = found("type = 'dynamo', kv_event_lag_ms = 3e3");
-    let guessed = found("type = 'dynamo', use_kv_events = false");
-    let by_load = found("type = 'dynamo', overlap_score_credit = 0.0");
+    let dynamo = found("dynamo = {}");
+    let dynamo_late = found("dynamo = { kv_event_lag_ms = 3e3 }");
+    let guessed = found("dynamo = { use_kv_events = false }");
+    let by_load = found("dynamo = { overlap_score_credit = 0.0 }");
     println!("dynamo {dynamo}, late {dynamo_late}, guessed {guessed}, by load {by_load}");
     assert!(dynamo > dynamo_late && dynamo_late > by_load, "{dynamo}, {dynamo_late}, {by_load}");
     assert!(guessed > by_load, "{guessed}, {by_load}");

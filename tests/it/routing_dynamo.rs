@@ -119,7 +119,7 @@ fn scenario(router: &str, cluster: &str) -> String {
          lengths = {{ type = 'generated_shared_prefix', groups = 6, prompts_per_group = 20, \
          system_prompt_tokens = 512, question_tokens = 128, output_tokens = 32 }}\n\
          [cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'A100-SXM4-80GB'\n\
-         router = {{ {router} }}\n{cluster}\n"
+         router = {{ dynamo = {{ {router} }} }}\n{cluster}\n"
     )
 }
 
@@ -145,13 +145,11 @@ fn cached(recorder: &Recorder) -> u64 {
 
 #[test]
 fn requests_wait_at_the_router_while_all_replicas_are_busy() {
-    let at_once = served(&scenario("type = 'dynamo'", FOUR));
+    let at_once = served(&scenario("", FOUR));
     let none_waits = |record: &RequestRecord| record.queued == record.arrival;
     assert!(at_once.requests.iter().all(none_waits));
     for order in ["fcfs", "lcfs", "wspt"] {
-        let settings = format!(
-            "type = 'dynamo', router_queue_threshold = 0.02, router_queue_policy = '{order}'"
-        );
+        let settings = format!("router_queue_threshold = 0.02, router_queue_policy = '{order}'");
         let text = scenario(&settings, FOUR).replace("rate_per_s = 30.0", "rate_per_s = 120.0");
         let queued = served(&text);
         let waited = queued.requests.iter().filter(|record| !none_waits(record)).count();
@@ -166,7 +164,7 @@ fn requests_wait_at_the_router_while_all_replicas_are_busy() {
 
 #[test]
 fn classes_that_are_full_turn_requests_away() {
-    let settings = "type = 'dynamo', policy = { default_policy_family = 'a', \
+    let settings = "policy = { default_policy_family = 'a', \
          uncached_isl_buckets = [{ min_tokens = 0, bucket = 'all' }], policy_classes = [{ name = 'one', \
          policy_family = 'a', cache_bucket = 'all', quantum = 64, prefill_busy_threshold = 0, \
          request_queue_limit_per_worker = 1 }] }";
@@ -182,9 +180,9 @@ fn classes_that_are_full_turn_requests_away() {
 
 #[test]
 fn pools_that_hand_over_have_routers_of_their_own() {
-    let looks = served(&scenario("type = 'dynamo'", PARTS));
-    let by_load = served(&scenario("type = 'dynamo', overlap_score_credit = 0.0", PARTS));
-    let queued = served(&scenario("type = 'dynamo', router_queue_threshold = 0.02", PARTS));
+    let looks = served(&scenario("", PARTS));
+    let by_load = served(&scenario("overlap_score_credit = 0.0", PARTS));
+    let queued = served(&scenario("router_queue_threshold = 0.02", PARTS));
     println!("{} {} {}", cached(&looks), cached(&by_load), cached(&queued));
     let decodes = |recorder: &Recorder| {
         let on = |id| recorder.requests.iter().filter(|one| one.instance.0 == id).count();
@@ -196,13 +194,13 @@ fn pools_that_hand_over_have_routers_of_their_own() {
 #[test]
 fn what_is_not_modelled_in_the_simulation_is_refused_by_name() {
     let sglang = "replicas = 2\nengine = { type = 'sglang', page_size = 16 }";
-    served(&scenario("type = 'dynamo'", sglang));
+    served(&scenario("", sglang));
     for (router, cluster, names) in [
         ("router_track_output_blocks = true", FOUR, "router_track_output_blocks"),
         (
             "router_temperature = -1.0",
             FOUR,
-            "cluster.router.router_temperature: must be at least 0",
+            "cluster.router.dynamo.router_temperature: must be at least 0",
         ),
         ("router_prefill_load_model = 'ais'", FOUR, "router_prefill_load_model"),
         ("kv_cache_block_size = 64", FOUR, "must be that of all engines: there are 16 and 64"),
@@ -210,19 +208,19 @@ fn what_is_not_modelled_in_the_simulation_is_refused_by_name() {
         (
             "router_queue_threshold = 1.0",
             &format!("{FOUR}\ngateway = {{ max_outstanding_per_replica = 4 }}"),
-            "cluster.router.router_queue_threshold: a queue at the router behind that of cluster.gateway",
+            "cluster.router.dynamo.router_queue_threshold: a queue at the router behind that of cluster.gateway",
         ),
         ("worker_selection = { type = 'thunderagent' }", FOUR, "thunderagent"),
     ] {
-        let text = scenario(&format!("type = 'dynamo', {router}"), cluster);
+        let text = scenario(router, cluster);
         let error = resolve(&text).expect_err("it is refused");
         assert!(error.contains(names), "{router}: {error}");
     }
     // Of caches that tell nothing the router cannot hear.
     let blind = "replicas = 2\nengine = { type = 'vllm_v1', enable_prefix_caching = false }";
-    let text = scenario("type = 'dynamo'", blind);
+    let text = scenario("", blind);
     let parsed = resolve(&text).expect("it holds together");
     let error = cluster(&parsed).expect_err("it is refused").to_string();
     assert!(error.contains("use_kv_events = false"), "{error}");
-    served(&scenario("type = 'dynamo', use_kv_events = false", blind));
+    served(&scenario("use_kv_events = false", blind));
 }

@@ -6,18 +6,58 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{RouterConfig, SglangRouterConfig, VllmRouterConfig};
+use super::{DynamoConfig, RouterConfig, SglangRouterConfig, VllmRouterConfig};
 
 /// A router that is modelled decision by decision, with the settings that it has at its maker's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MakersRouter {
     /// `SGLang`'s router.
     Sglang(Box<SglangRouterConfig>),
     /// vLLM's router.
     VllmRouter(Box<VllmRouterConfig>),
+}
+
+/// All such routers, as they are written.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Named {
+    /// `SGLang`'s router.
+    Sglang(Box<SglangRouterConfig>),
+    /// vLLM's router.
+    VllmRouter(Box<VllmRouterConfig>),
+    /// The KV router of NVIDIA Dynamo.
+    Dynamo(Box<DynamoConfig>),
+}
+
+/// The names above.
+const NAMES: [&str; 3] = ["sglang", "vllm_router", "dynamo"];
+
+impl Named {
+    /// A router, if it has the name of a maker's.
+    fn of(router: &RouterConfig) -> Option<Self> {
+        match router {
+            RouterConfig::Makers(MakersRouter::Sglang(config)) => {
+                Some(Self::Sglang(config.clone()))
+            }
+            RouterConfig::Makers(MakersRouter::VllmRouter(config)) => {
+                Some(Self::VllmRouter(config.clone()))
+            }
+            RouterConfig::Dynamo(config) => Some(Self::Dynamo(config.clone())),
+            _ => None,
+        }
+    }
+}
+
+impl From<Named> for RouterConfig {
+    fn from(router: Named) -> Self {
+        match router {
+            Named::Sglang(config) => Self::Makers(MakersRouter::Sglang(config)),
+            Named::VllmRouter(config) => Self::Makers(MakersRouter::VllmRouter(config)),
+            Named::Dynamo(config) => Self::Dynamo(config),
+        }
+    }
 }
 
 impl RouterConfig {
@@ -28,14 +68,11 @@ impl RouterConfig {
     }
 }
 
-/// The names above.
-const NAMES: [&str; 2] = ["sglang", "vllm_router"];
-
 impl Serialize for RouterConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Makers(router) => router.serialize(serializer),
-            typed => Self::serialize(typed, serializer),
+        match Named::of(self) {
+            Some(router) => router.serialize(serializer),
+            None => Self::serialize(self, serializer),
         }
     }
 }
@@ -60,16 +97,30 @@ impl<'de> Visitor<'de> for OneOrTheOther {
         let first: Option<String> = map.next_key()?;
         let is_maker = first.as_deref().is_some_and(|name| NAMES.contains(&name));
         if !is_maker {
-            return RouterConfig::deserialize(MapAccessDeserializer::new(Again { first, map }));
+            let router =
+                RouterConfig::deserialize(MapAccessDeserializer::new(Again { first, map }));
+            return router.map_err(by_name);
         }
         let again = Again { first, map: &mut map };
-        let router = MakersRouter::deserialize(MapAccessDeserializer::new(again))?;
+        let router = Named::deserialize(MapAccessDeserializer::new(again))?;
         match map.next_key::<String>()? {
-            None => Ok(RouterConfig::Makers(router)),
+            None => Ok(router.into()),
             Some(other) => Err(A::Error::custom(format_args!(
                 "a maker's router is one table under its name; `{other}` stands beside it"
             ))),
         }
+    }
+}
+
+/// Says how a maker's router is written, where it was taken for a `type`.
+fn by_name<E: Error>(error: E) -> E {
+    let text = error.to_string();
+    let is_taken = |name: &&&str| text.contains(&format!("unknown variant `{name}`"));
+    match NAMES.iter().find(is_taken) {
+        None => error,
+        Some(name) => E::custom(format_args!(
+            "`{name}` is a maker's router and no `type`: write `router = {{ {name} = {{ … }} }}`"
+        )),
     }
 }
 
@@ -115,7 +166,10 @@ mod tests {
             panic!("{sglang:?}");
         };
         assert_eq!((config.max_tree_size, config.balance_abs_threshold), (9, 64));
-        for router in [RouterConfig::Random {}, sglang] {
+        let dynamo = read(r#"{"dynamo":{"router_temperature":0.5}}"#).expect("a router");
+        let RouterConfig::Dynamo(config) = &dynamo else { panic!("{dynamo:?}") };
+        assert_eq!(config.router_temperature.to_bits(), 0.5_f64.to_bits());
+        for router in [RouterConfig::Random {}, sglang, dynamo] {
             let text = serde_json::to_string(&router).expect("it is data");
             assert_eq!(read(&text), Ok(router));
         }
@@ -125,9 +179,12 @@ mod tests {
     #[test]
     fn the_schema_knows_both() {
         let schema = schemars::schema_for!(RouterConfig).to_value().to_string();
-        for name in ["\"round_robin\"", "\"sglang\":", "\"vllm_router\":", "\"max_tree_size\":"] {
-            assert!(schema.contains(name), "{name}: {schema}");
+        for name in
+            ["round_robin\"", "sglang\":", "vllm_router\":", "dynamo\":", "max_tree_size\":"]
+        {
+            assert!(schema.contains(&format!("\"{name}")), "{name}: {schema}");
         }
+        assert!(!schema.contains("\"const\":\"dynamo\""), "no type: {schema}");
     }
 
     #[test]
@@ -135,7 +192,12 @@ mod tests {
         for (text, rule) in [
             (r#"{"sglang":{},"type":"random"}"#, "`type` stands beside it"),
             (r#"{"type":"random","sglang":{}}"#, "unknown field `sglang`"),
-            (r#"{"type":"sglang"}"#, "unknown variant `sglang`"),
+            (r#"{"type":"sglang"}"#, "write `router = { sglang = { … } }`"),
+            (
+                r#"{"type":"dynamo","router_temperature":0.5}"#,
+                "write `router = { dynamo = { … } }`",
+            ),
+            (r#"{"type":"fastest"}"#, "unknown variant `fastest`"),
             (r#"{"sglang":{"policies":1}}"#, "unknown field `policies`"),
             ("{}", "missing field `type`"),
             ("[]", "a table with `type`"),

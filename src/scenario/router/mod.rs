@@ -45,11 +45,12 @@ pub enum RouterConfig {
     DloraDispatch(DloraDispatchConfig),
     /// The highest weighted sum of scores, as llm-d's inference scheduler does.
     Weighted(WeightedConfig),
-    /// The KV router of Dynamo 1.6.1 with its queue, decision by decision.
+    /// The KV router of Dynamo 1.6.1 with its queue, decision by decision. It is written by its name too.
+    #[serde(skip)]
     Dynamo(Box<DynamoConfig>),
     /// A maker's router under its name, with the settings that it has there.
     #[serde(skip)]
-    #[cfg_attr(feature = "cli", schemars(!skip, untagged))]
+    #[cfg_attr(feature = "cli", schemars(!skip, untagged, with = "makers::Named"))]
     Makers(MakersRouter),
 }
 

@@ -353,7 +353,7 @@ fn scenario(seed: u64) -> String {
         tiers(if network { below } else { random }, &mut text);
     }
     // Engines that decide every step on its own tell nothing of their caches.
-    text = text.replace("type = 'dynamo'", "type = 'dynamo', use_kv_events = false");
+    text = text.replace("type = 'dynamo'", "dynamo = { use_kv_events = false }");
     let replicas = if network { parts[0] + parts[1] } else { replicas };
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
     let text = gateway(seed, network, &text);

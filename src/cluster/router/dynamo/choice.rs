@@ -82,11 +82,11 @@ impl Candidates {
     ) -> (Rank, f64) {
         let mut least = f64::INFINITY;
         for (rank, cost) in of {
-            if cost < least {
-                least = cost;
-                self.ranks.clear();
-            }
             if cost <= least {
+                if cost < least {
+                    least = cost;
+                    self.ranks.clear();
+                }
                 self.ranks.push(rank);
             }
         }

@@ -30,6 +30,8 @@ pub enum Pool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weights {
     block_size: f64,
+    /// The same as a count.
+    block_tokens: u64,
     prompt_tokens: u64,
     prompt_blocks: f64,
     credit: f64,
@@ -80,6 +82,7 @@ impl Weights {
         };
         Self {
             block_size: f64::from(block_size),
+            block_tokens: u64::from(block_size),
             prompt_tokens,
             prompt_blocks: prompt_tokens.div_ceil(u64::from(block_size)).max(1) as f64,
             credit: config.overlap_score_credit,
@@ -107,21 +110,27 @@ impl Weights {
                 _ => blocks + requests,
             };
         }
-        if overlap == Overlap::default() {
-            let raw = (state.prefill_tokens + self.prompt_tokens) as f64;
-            return self.scale * (raw / self.block_size) + blocks + requests;
-        }
-        let cached = cached_tokens(self.host, self.disk, self.block_size, overlap);
-        let uncached = self.prompt_tokens.saturating_sub(cached);
-        let raw = (state.prefill_tokens + uncached + cached) as f64;
+        let cached = self.cached_tokens(overlap);
+        let raw = (state.prefill_tokens + self.prompt_tokens.max(cached)) as f64;
         let credit = self.credit_of(state.prefill_tokens) * device + lower;
         self.scale * (raw / self.block_size - credit).max(0.0) + blocks + requests
     }
 
+    /// Those of a prompt that are in device memory alone are counted without rounding.
+    #[inline]
+    fn cached_tokens(&self, overlap: Overlap) -> u64 {
+        if overlap.host == 0 && overlap.disk == 0 {
+            return u64::from(overlap.device) * self.block_tokens;
+        }
+        cached_tokens(self.host, self.disk, self.block_size, overlap)
+    }
+
+    #[inline]
     fn lower(&self, overlap: Overlap) -> f64 {
         self.host * f64::from(overlap.host) + self.disk * f64::from(overlap.disk)
     }
 
+    #[inline]
     fn credit_of(&self, prefill_tokens: u64) -> f64 {
         if self.decay <= 0.0 {
             return self.credit;

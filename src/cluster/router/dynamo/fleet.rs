@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::ranks::RankSet;
 use super::{Options, Rank};
 
 /// Prefill tokens of a step of a worker that does not say how many.
@@ -98,18 +99,19 @@ impl Fleet {
         self.members.get(rank.index())?.as_ref()
     }
 
-    /// The ranks that a request may use, and only those of the worker its session is bound to if it may use any of
+    /// The ranks that a request may use and that are not down, and only those of the worker its session is bound to if it may use any of
     /// them.
     pub(super) fn eligible(
         &self,
         options: Option<&Options>,
         bound: Option<u32>,
-        is_up: impl Fn(Rank) -> bool,
+        down: &RankSet,
         into: &mut Vec<Rank>,
     ) {
         into.clear();
-        let up = self.here.iter().copied().filter(|rank| is_up(*rank));
+        let up = self.here.iter().copied().filter(|rank| !down.contains(*rank));
         match options {
+            None if down.is_empty() => into.extend_from_slice(&self.here),
             None => into.extend(up),
             Some(options) => {
                 let member = |rank: Rank| self.get(rank).expect("it is here");

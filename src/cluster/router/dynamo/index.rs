@@ -11,16 +11,20 @@
 //!   part and as many cover it as are still in the walk.
 //!
 //! What a rank covers of an edge it knows to be there, block by block, unless a block of that name came to stand on another
-//! edge meanwhile (*strays*). So blocks that are told of again cost what an edge costs.
+//! edge meanwhile (*strays*). So blocks that are told of again cost what an edge costs. The last of them stands for
+//! those before it, until one of these is asked for (`known.rs`).
 //!
 //! Edges that nobody covers are taken away when there are as many as others, where the maker looks for them every few
 //! minutes or by volume.
+
+mod known;
 
 use rustc_hash::FxHashMap;
 
 use super::Rank;
 use super::paths::equal;
 use super::ranks::RankSet;
+use known::Known;
 
 /// How many threads take in events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +45,9 @@ pub struct Index {
     edges: Vec<Node>,
     free: Vec<Edge>,
     /// For each rank, the edges of its blocks.
-    places: Vec<FxHashMap<u64, Edge>>,
+    known: Vec<Known>,
+    /// Edges that are kept though nothing leads to them.
+    stranded: usize,
     /// Edges in use when those that nobody covers were last taken away.
     swept: usize,
     inside: Vec<Rank>,
@@ -60,7 +66,9 @@ struct Node {
     is_inner: bool,
     /// Whether it is a child of another.
     is_child: bool,
-    /// Blocks of ranks that are known to be here.
+    /// Of the ranks that cover a part of it, those whose last block there stands for the others.
+    brief: RankSet,
+    /// Blocks of ranks that are known to be here, by those that stand for others.
     named: usize,
     /// Whether a rank may cover a block that it does not know to be here.
     strays: bool,
@@ -110,7 +118,8 @@ impl Index {
             threads,
             edges: vec![root],
             free: Vec::new(),
-            places: Vec::new(),
+            known: Vec::new(),
+            stranded: 0,
             swept: 0,
             inside: Vec::new(),
         }
@@ -119,8 +128,8 @@ impl Index {
     /// A rank has stored blocks behind one, or at the begin of a prompt. What it stores behind a block that it does not
     /// have is lost.
     pub fn store(&mut self, rank: Rank, parent: Option<u64>, blocks: &[u64]) {
-        if self.places.len() <= rank.index() {
-            self.places.resize_with(rank.index() + 1, FxHashMap::default);
+        if self.known.len() <= rank.index() {
+            self.known.resize_with(rank.index() + 1, Known::default);
         }
         match parent {
             None => self.grow(rank, ROOT, blocks),
@@ -135,7 +144,7 @@ impl Index {
 
     /// The edge that ends with a block, if blocks are not on one behind it already.
     fn begin_behind(&mut self, rank: Rank, parent: u64, blocks: &[u64]) -> Option<Edge> {
-        let edge = *self.places[rank.index()].get(&parent)?;
+        let edge = self.find(rank, parent, None)?;
         let node = &self.edges[edge];
         let at = node.at(parent).filter(|at| *at < node.covered(rank));
         let Some(at) = at else {
@@ -147,14 +156,14 @@ impl Index {
             return Some(edge);
         }
         if same == blocks.len() {
-            let known = self.cover(rank, edge, at + 1 + same).saturating_sub(at + 1);
-            self.know(rank, &blocks[known.min(same)..], edge);
+            let known = self.cover(rank, edge, at + 1 + same).clamp(at + 1, at + 1 + same);
+            self.know(rank, edge, known..at + 1 + same);
             return None;
         }
         if same == behind && !node.is_inner {
-            let known = self.cover(rank, edge, at + 1 + same).saturating_sub(at + 1);
+            let known = self.cover(rank, edge, at + 1 + same).max(at + 1);
             self.extend(rank, edge, &blocks[same..]);
-            self.know(rank, &blocks[known..], edge);
+            self.know(rank, edge, known..at + 1 + blocks.len());
             return None;
         }
         self.cut(edge, at + 1);
@@ -173,7 +182,7 @@ impl Index {
                 self.cut(child, same);
             }
             let known = self.cover(rank, child, same).min(same);
-            self.know(rank, &blocks[known..same], child);
+            self.know(rank, child, known..same);
             if same < len && same == blocks.len() {
                 return;
             }
@@ -186,6 +195,7 @@ impl Index {
 
     /// A rank covers this much of an edge at least. Returns how many of its first blocks it knows to be there.
     fn cover(&mut self, rank: Rank, edge: Edge, blocks: usize) -> usize {
+        self.spell_out_in_doubt(rank, edge);
         let node = &mut self.edges[edge];
         let covered = node.covered(rank);
         if covered < blocks {
@@ -198,18 +208,20 @@ impl Index {
     fn branch(&mut self, rank: Rank, edge: Edge, blocks: &[u64]) {
         let node = &self.edges[edge];
         if !node.is_inner && node.full.contains(rank) {
+            let len = node.blocks.len();
             self.extend(rank, edge, blocks);
-            return self.know(rank, blocks, edge);
+            return self.know(rank, edge, len..len + blocks.len());
         }
         let child = self.add(Node { is_child: true, ..Node::of(blocks, rank) });
         let node = &mut self.edges[edge];
         node.is_inner = true;
         node.children.insert(blocks[0], child);
-        self.know(rank, blocks, child);
+        self.know(rank, child, 0..blocks.len());
     }
 
     /// An edge without children goes on.
     fn extend(&mut self, rank: Rank, edge: Edge, blocks: &[u64]) {
+        self.spell_out_in_doubt(rank, edge);
         let node = &mut self.edges[edge];
         let len = node.blocks.len();
         let others: Vec<_> = node.full.iter().filter(|one| *one != rank).collect();
@@ -245,28 +257,21 @@ impl Index {
             }
         }
         node.is_inner = true;
-        let (full, cutoffs) = (tail.full.clone(), tail.cutoffs.clone());
-        let strays = node.strays;
+        let len = tail.blocks.len();
+        let full = tail.full.iter().map(|rank| (rank, len));
+        let holders: Vec<_> = full.chain(tail.cutoffs.iter().copied()).collect();
         let tail = self.add(tail);
         self.edges[edge].children.insert(first, tail);
-        let blocks = std::mem::take(&mut self.edges[tail].blocks);
-        for rank in full.iter() {
-            self.know(rank, &blocks, tail);
+        for (rank, covered) in holders {
+            self.know_behind(rank, edge, tail, covered);
         }
-        for (rank, cutoff) in cutoffs {
-            self.know(rank, &blocks[..cutoff], tail);
-        }
-        self.edges[tail].blocks = blocks;
-        // They were taken from an edge on which they are no more.
-        self.edges[edge].strays = strays;
     }
 
     /// A rank has removed blocks.
     pub fn remove(&mut self, rank: Rank, blocks: &[u64]) {
         let mut at = 0;
         while let Some(&block) = blocks.get(at) {
-            let place = self.places.get(rank.index()).and_then(|places| places.get(&block));
-            let Some(&edge) = place else {
+            let Some(edge) = self.find(rank, block, blocks.last()) else {
                 at += 1;
                 continue;
             };
@@ -302,26 +307,16 @@ impl Index {
             FxHashMap::default()
         };
         self.unlink(children);
-        let blocks = std::mem::take(&mut self.edges[edge].blocks);
-        for block in &blocks[gone] {
-            if let Some(other) = self.forget(rank, *block).filter(|other| *other != edge) {
-                self.edges[other].strays = true;
-            }
-        }
-        // Without a block that names it, it may be gone; then its blocks are nobody's.
-        self.edges[edge].blocks = blocks;
+        self.forget_on(rank, edge, gone);
         self.release(edge);
     }
 
     /// A rank has nothing any more.
     pub fn clear(&mut self, rank: Rank) {
-        let Some(places) = self.places.get_mut(rank.index()) else { return };
-        let places = std::mem::take(places);
-        let mut edges: Vec<_> = places.into_values().collect();
-        edges.sort_unstable();
-        for edge in edges {
-            self.edges[edge].named -= 1;
+        if rank.index() >= self.known.len() {
+            return;
         }
+        self.know_nothing(rank);
         for edge in 1..self.edges.len() {
             let node = &mut self.edges[edge];
             if node.covered(rank) > 0 {
@@ -376,33 +371,6 @@ impl Index {
         self.inside = inside;
     }
 
-    /// Blocks of a rank are on an edge.
-    fn know(&mut self, rank: Rank, blocks: &[u64], edge: Edge) {
-        for &block in blocks {
-            let before = self.places[rank.index()].insert(block, edge);
-            self.edges[edge].named += 1;
-            if let Some(before) = before {
-                // On another edge, or the name is twice on this one.
-                let node = &mut self.edges[before];
-                node.named -= 1;
-                node.strays = true;
-                if before != edge {
-                    self.release(before);
-                }
-            }
-        }
-    }
-
-    /// A block of a rank is known to be nowhere. Returns the edge on which it was.
-    fn forget(&mut self, rank: Rank, block: u64) -> Option<Edge> {
-        let edge = self.places[rank.index()].remove(&block)?;
-        self.edges[edge].named -= 1;
-        if !self.edges[edge].is_child {
-            self.release(edge);
-        }
-        Some(edge)
-    }
-
     fn add(&mut self, node: Node) -> Edge {
         if let Some(edge) = self.free.pop() {
             self.edges[edge] = node;
@@ -416,9 +384,15 @@ impl Index {
         let mut children: Vec<_> = children.into_values().collect();
         children.sort_unstable();
         for child in children {
-            self.edges[child].is_child = false;
-            self.release(child);
+            self.strand(child);
         }
+    }
+
+    /// Nothing leads to an edge any more.
+    fn strand(&mut self, edge: Edge) {
+        self.edges[edge].is_child = false;
+        self.stranded += 1;
+        self.release(edge);
     }
 
     /// An edge that nothing leads to is gone, and what follows it has nothing before it.
@@ -429,6 +403,7 @@ impl Index {
         }
         let children = std::mem::take(&mut node.children);
         *node = Node::default();
+        self.stranded -= 1;
         self.free.push(edge);
         self.unlink(children);
     }
@@ -458,8 +433,7 @@ impl Index {
             idle.sort_unstable();
             for (block, child) in idle {
                 self.edges[edge].children.remove(&block);
-                self.edges[child].is_child = false;
-                self.release(child);
+                self.strand(child);
             }
         }
         self.swept = self.kept();
@@ -468,16 +442,5 @@ impl Index {
     /// Edges that are kept.
     pub fn kept(&self) -> usize {
         self.edges.len() - self.free.len()
-    }
-    /// Whether ranks know to be on an edge what they cover of it, where it has no strays.
-    #[cfg(test)]
-    pub(super) fn knows_what_is_covered(&self) -> bool {
-        let edges = self.edges.iter().enumerate().filter(|(_, node)| !node.strays);
-        edges.into_iter().all(|(edge, node)| {
-            self.places.iter().zip(0..).all(|(places, rank)| {
-                let covered = &node.blocks[..node.covered(Rank(rank))];
-                covered.iter().all(|block| places.get(block) == Some(&edge))
-            })
-        })
     }
 }

@@ -10,6 +10,17 @@ use rustc_hash::FxHashMap;
 use super::paths::Paths;
 use super::{Prompt, Rank, RequestKey};
 
+/// What a rank has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Prefill tokens.
+    pub prefill_tokens: u64,
+    /// Active blocks, rounded half up.
+    pub blocks: u64,
+    /// Live requests.
+    pub requests: u32,
+}
+
 /// What is booked on a rank.
 #[derive(Debug, Clone, Default)]
 struct Booked {
@@ -69,26 +80,16 @@ impl Loads {
         self.ranks.resize_with(self.ranks.len().max(ranks), Booked::default);
     }
 
-    /// Prefill tokens of a rank.
+    /// What is booked on a rank.
     #[inline]
-    pub fn prefill_tokens(&self, rank: Rank) -> u64 {
-        self.ranks[rank.index()].prefill_tokens
-    }
-
-    /// Live requests of a rank.
-    #[inline]
-    pub fn requests(&self, rank: Rank) -> u32 {
-        self.ranks[rank.index()].requests
-    }
-
-    /// Active blocks of a rank, rounded half up.
-    #[inline]
-    pub fn blocks(&self, rank: Rank) -> u64 {
+    pub fn of(&self, rank: Rank) -> Load {
         let booked = &self.ranks[rank.index()];
-        if booked.parts.is_empty() {
-            return booked.blocks;
-        }
-        (booked.blocks as f64 - booked.missing).round().max(0.0) as u64
+        let blocks = if booked.parts.is_empty() {
+            booked.blocks
+        } else {
+            (booked.blocks as f64 - booked.missing).round().max(0.0) as u64
+        };
+        Load { prefill_tokens: booked.prefill_tokens, blocks, requests: booked.requests }
     }
 
     /// Tells for each rank on which the beginning of a prompt is active how many of its blocks are.

@@ -50,7 +50,7 @@ pub use cost::Pool;
 pub use fleet::Member;
 pub use index::{Index, Threads};
 pub use knowledge::Tier;
-pub use load::Loads;
+pub use load::{Load, Loads};
 pub use routing::Dynamo;
 pub use service::{Decision, KvRouter, Outcome, Potential};
 

@@ -6,6 +6,7 @@ use super::cost::{Pool, State, Weights, cached_tokens, preferred};
 use super::fleet::{Fleet, Member};
 use super::knowledge::{Knowledge, Tier};
 use super::load::Loads;
+use super::ranks::RankSet;
 use super::sessions::Sessions;
 use super::two_tier;
 use super::waiting::Waiting;
@@ -69,7 +70,7 @@ pub struct KvRouter {
     pool: Pool,
     block_size: u32,
     fleet: Fleet,
-    down: Vec<bool>,
+    down: RankSet,
     loads: Loads,
     knowledge: Knowledge,
     sessions: Option<Sessions>,
@@ -84,10 +85,8 @@ struct Scratch {
     eligible: Vec<Rank>,
     inside: Vec<Rank>,
     overlaps: Vec<Overlap>,
+    /// Per rank, how many of the first blocks of a prompt are active.
     active: Vec<u32>,
-    states: Vec<(Rank, State)>,
-    /// Of those, the least.
-    least_prefill_tokens: u64,
     candidates: Candidates,
     ties: Vec<Rank>,
 }
@@ -99,7 +98,7 @@ impl KvRouter {
             pool,
             block_size,
             fleet: Fleet::default(),
-            down: Vec::new(),
+            down: RankSet::default(),
             loads: Loads::default(),
             knowledge: Knowledge::new(config),
             sessions: config
@@ -123,7 +122,6 @@ impl KvRouter {
     ) {
         self.fleet.put(rank, member);
         self.loads.grow(self.fleet.len());
-        self.down.resize(self.fleet.len(), false);
         self.drain(now, draw, outcomes);
     }
 
@@ -145,7 +143,11 @@ impl KvRouter {
 
     /// Whether a rank that is here gets requests.
     pub fn set_up(&mut self, rank: Rank, is_up: bool) {
-        self.down[rank.index()] = !is_up;
+        if is_up {
+            self.down.remove(rank);
+        } else {
+            self.down.insert(rank);
+        }
     }
 
     /// An engine has stored blocks behind one, or at the begin of a prompt.
@@ -173,22 +175,20 @@ impl KvRouter {
     /// What each rank that a request may use would have to do with it, as so much of it is cached on each.
     pub fn potential(&mut self, now: SimTime, ask: &Ask, overlaps: &[Overlap]) -> Vec<Potential> {
         self.find_eligible(now, ask.options.as_deref());
-        self.weigh_eligible(ask, overlaps);
+        self.find_active(ask);
         let tracks_prefill = self.tracks_prefill(ask.options.as_deref());
-        let states = self.scratch.states.iter();
-        states
-            .map(|&(rank, state)| {
-                let cached = self.cached(state.overlap);
-                let uncached = ask.prompt_tokens.saturating_sub(cached);
-                Potential {
-                    rank,
-                    prefill_tokens: state.prefill_tokens
-                        + if tracks_prefill { uncached } else { 0 },
-                    blocks: state.blocks,
-                    requests: state.requests,
-                }
-            })
-            .collect()
+        let potential = |&rank| {
+            let state = self.state(ask, overlaps, rank);
+            let cached = self.cached(state.overlap);
+            let uncached = ask.prompt_tokens.saturating_sub(cached);
+            Potential {
+                rank,
+                prefill_tokens: state.prefill_tokens + if tracks_prefill { uncached } else { 0 },
+                blocks: state.blocks,
+                requests: state.requests,
+            }
+        };
+        self.scratch.eligible.iter().map(potential).collect()
     }
 
     /// A request comes. What becomes of it, and of others that wait, is appended to the outcomes.
@@ -327,14 +327,14 @@ impl KvRouter {
     fn are_busy(&self, class: &Class, ranks: &[Rank]) -> bool {
         ranks.iter().all(|&rank| {
             let batch = self.fleet.get(rank).map_or(0, Member::batch);
-            class.is_busy(self.loads.prefill_tokens(rank), batch)
+            class.is_busy(self.loads.of(rank).prefill_tokens, batch)
         })
     }
 
     fn eligible(&self, now: SimTime, options: Option<&Options>, into: &mut Vec<Rank>) {
         let session = options.and_then(|options| options.session).zip(self.sessions.as_ref());
         let bound = session.and_then(|(session, sessions)| sessions.worker(now, session));
-        self.fleet.eligible(options, bound, |rank| !self.down[rank.index()], into);
+        self.fleet.eligible(options, bound, &self.down, into);
     }
 
     fn find_eligible(&mut self, now: SimTime, options: Option<&Options>) {
@@ -348,33 +348,29 @@ impl KvRouter {
         cached_tokens(host, disk, f64::from(self.block_size), overlap)
     }
 
-    /// Finds what the eligible ranks have to do, into the states.
-    fn weigh_eligible(&mut self, ask: &Ask, overlaps: &[Overlap]) {
-        let tracks_blocks = self.config.router_track_active_blocks;
+    /// Finds how much of a prompt is active on each rank, where that counts.
+    fn find_active(&mut self, ask: &Ask) {
         let shares = self.shares(ask.options.as_deref());
-        let Scratch { eligible, inside, active, states, least_prefill_tokens, .. } =
-            &mut self.scratch;
+        let Scratch { inside, active, .. } = &mut self.scratch;
         active.clear();
         active.resize(self.fleet.len(), 0);
-        if tracks_blocks && shares {
+        if self.config.router_track_active_blocks && shares {
             self.loads.active_runs(&ask.prompt, inside, |rank, run| active[rank.index()] = run);
         }
-        states.clear();
-        let mut least = u64::MAX;
-        states.extend(eligible.iter().map(|&rank| {
-            let more = ask.prompt.blocks - active[rank.index()];
-            let blocks = self.loads.blocks(rank) + u64::from(more);
-            let prefill_tokens = self.loads.prefill_tokens(rank);
-            least = least.min(prefill_tokens);
-            let state = State {
-                overlap: overlaps.get(rank.index()).copied().unwrap_or_default(),
-                prefill_tokens,
-                blocks: if tracks_blocks { blocks } else { 0 },
-                requests: self.loads.requests(rank),
-            };
-            (rank, state)
-        }));
-        *least_prefill_tokens = least;
+    }
+
+    /// What a rank has to do with a request, once it is found what is active.
+    #[inline]
+    fn state(&self, ask: &Ask, overlaps: &[Overlap], rank: Rank) -> State {
+        let load = self.loads.of(rank);
+        let more = ask.prompt.blocks - self.scratch.active[rank.index()];
+        let tracks_blocks = self.config.router_track_active_blocks;
+        State {
+            overlap: overlaps.get(rank.index()).copied().unwrap_or_default(),
+            prefill_tokens: load.prefill_tokens,
+            blocks: if tracks_blocks { load.blocks + u64::from(more) } else { 0 },
+            requests: load.requests,
+        }
     }
 
     fn shares(&self, options: Option<&Options>) -> bool {
@@ -391,11 +387,10 @@ impl KvRouter {
         draw: &mut impl Draw,
         outcomes: &mut Vec<Outcome>,
     ) {
-        self.weigh_eligible(ask, overlaps);
+        self.find_active(ask);
         let options = ask.options.as_deref();
-        let (rank, cost) = self.choose(ask, draw);
-        let at = self.scratch.states.iter().find(|(one, _)| *one == rank);
-        let state = at.expect("an eligible rank is chosen").1;
+        let (rank, cost) = self.choose(ask, overlaps, draw);
+        let state = self.state(ask, overlaps, rank);
 
         let prefill_tokens = ask.prompt_tokens.saturating_sub(self.cached(state.overlap));
         let booked = if self.tracks_prefill(options) { prefill_tokens } else { 0 };
@@ -425,31 +420,39 @@ impl KvRouter {
         own.unwrap_or(self.config.router_track_prefill_tokens)
     }
 
-    fn choose(&mut self, ask: &Ask, draw: &mut impl Draw) -> (Rank, f64) {
+    fn choose(&mut self, ask: &Ask, overlaps: &[Overlap], draw: &mut impl Draw) -> (Rank, f64) {
         let options = ask.options.as_deref();
-        let tracks_prefill = self.tracks_prefill(options);
-        let Scratch { states, candidates, ties, least_prefill_tokens, .. } = &mut self.scratch;
         if let Some(DynamoSelection::TwoTier(config)) = &self.config.worker_selection {
             let blocks = ask.prompt_tokens.div_ceil(u64::from(self.block_size));
-            two_tier::best(config, blocks, states, ties);
+            let eligible = self.scratch.eligible.iter();
+            let states: Vec<_> =
+                eligible.map(|&rank| (rank, self.state(ask, overlaps, rank))).collect();
+            let ties = &mut self.scratch.ties;
+            two_tier::best(config, blocks, &states, ties);
             return (draw.first(ask.key, ties), 0.0);
         }
+        let prefill_tokens = |rank: &Rank| self.loads.of(*rank).prefill_tokens;
+        let decays = self.config.overlap_score_credit_decay > 0.0;
+        let least = || self.scratch.eligible.iter().map(prefill_tokens).min();
         let weights = Weights::new(
             &self.config,
             self.pool,
             self.block_size,
             ask.prompt_tokens,
-            tracks_prefill,
-            *least_prefill_tokens,
+            self.tracks_prefill(options),
+            if decays { least().unwrap_or(0) } else { 0 },
         );
+        let mut candidates = std::mem::take(&mut self.scratch.candidates);
         let options = options.filter(|one| !one.preferred_taints.is_empty());
-        let costs = states.iter().map(|(rank, state)| {
-            let cost = weights.cost(state);
-            let Some(options) = options else { return (*rank, cost) };
-            let weights = self.fleet.get(*rank).map_or(0.0, |one| one.preference(options));
-            (*rank, preferred(cost, weights))
+        let costs = self.scratch.eligible.iter().map(|&rank| {
+            let cost = weights.cost(&self.state(ask, overlaps, rank));
+            let Some(options) = options else { return (rank, cost) };
+            let weights = self.fleet.get(rank).map_or(0.0, |one| one.preference(options));
+            (rank, preferred(cost, weights))
         });
-        candidates.choose(costs, self.config.router_temperature, ask.key, draw)
+        let chosen = candidates.choose(costs, self.config.router_temperature, ask.key, draw);
+        self.scratch.candidates = candidates;
+        chosen
     }
 
     /// Requests that wait at the router.
@@ -459,6 +462,7 @@ impl KvRouter {
 
     /// Prefill tokens, active blocks and live requests that are booked on a rank.
     pub fn booked(&self, rank: Rank) -> (u64, u64, u32) {
-        (self.loads.prefill_tokens(rank), self.loads.blocks(rank), self.loads.requests(rank))
+        let load = self.loads.of(rank);
+        (load.prefill_tokens, load.blocks, load.requests)
     }
 }

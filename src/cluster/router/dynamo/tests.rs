@@ -176,6 +176,46 @@ proptest! {
         }
     }
 
+    /// Any order of events: an index in which last blocks stand for others tells what one tells in which each is known.
+    #[test]
+    fn an_index_tells_the_same_however_briefly_it_knows(
+        steps in proptest::collection::vec(
+            (0..RANKS, paths(), 0..9_usize, 0..12_u8),
+            1..200,
+        ),
+        threads in prop_oneof![Just(Threads::One), Just(Threads::Several)],
+    ) {
+        let (mut index, mut each) = (Index::new(threads), Index::new(threads));
+        let mut probes: Vec<Vec<u64>> = Vec::new();
+        for (rank, path, count, kind) in steps {
+            let mut blocks = chain(&path);
+            let at = count % blocks.len();
+            let parent = at.checked_sub(1).map(|at| blocks[at]);
+            for index in [&mut index, &mut each] {
+                match kind {
+                    0..3 => index.store(Rank(rank), None, &blocks),
+                    3..6 => index.store(Rank(rank), parent, &blocks[at..]),
+                    6..8 => index.remove(Rank(rank), &blocks[at..]),
+                    8 => index.remove(Rank(rank), &blocks[at..=at]),
+                    9..11 => {
+                        let gone: Vec<_> = blocks[at..].iter().rev().copied().collect();
+                        index.remove(Rank(rank), &gone);
+                    }
+                    _ => index.clear(Rank(rank)),
+                }
+            }
+            each = each.spelled_out();
+            blocks.extend_from_slice(&[3, 4]);
+            probes.push(blocks);
+            prop_assert!(index.knows_what_is_covered());
+            prop_assert_eq!(index.kept(), each.kept());
+            for probe in &probes[probes.len().saturating_sub(8)..] {
+                let told = runs_of(|tell| index.runs(probe, tell));
+                prop_assert_eq!(told, runs_of(|tell| each.runs(probe, tell)));
+            }
+        }
+    }
+
     /// Loads against lists of requests, and zero when all have left.
     #[test]
     fn loads_are_what_live_requests_add_up_to(
@@ -231,9 +271,10 @@ proptest! {
                 let blocks: BTreeSet<u64> = here.iter().flat_map(|one| one.1.named.iter().copied()).collect();
                 let named: f64 = blocks.iter().map(|block| weights.get(&(rank, *block)).unwrap_or(&1.0)).sum();
                 let own: f64 = here.iter().map(|one| f64::from(one.1.unnamed() + one.3) * one.4).sum();
-                prop_assert_eq!(loads.requests(rank) as usize, here.len());
-                prop_assert_eq!(loads.prefill_tokens(rank), here.iter().map(|one| one.2).sum::<u64>());
-                prop_assert_eq!(loads.blocks(rank), (named + own).round() as u64);
+                let load = loads.of(rank);
+                prop_assert_eq!(load.requests as usize, here.len());
+                prop_assert_eq!(load.prefill_tokens, here.iter().map(|one| one.2).sum::<u64>());
+                prop_assert_eq!(load.blocks, (named + own).round() as u64);
                 let asked = prompt(&path);
                 let active = blocks.iter().copied().collect::<HashSet<_>>();
                 let told = runs_of(|tell| loads.active_runs(&asked, &mut Vec::new(), tell));
@@ -244,7 +285,7 @@ proptest! {
             loads.free(RequestKey(key));
         }
         for rank in (0..RANKS).map(Rank) {
-            prop_assert_eq!((loads.prefill_tokens(rank), loads.requests(rank), loads.blocks(rank)), (0, 0, 0));
+            prop_assert_eq!(loads.of(rank), Load { prefill_tokens: 0, blocks: 0, requests: 0 });
         }
         prop_assert_eq!(loads.kept(), 0);
     }
