@@ -66,8 +66,7 @@ impl Findings {
         }
         let judged = each.iter().flat_map(|one| &one.judged);
         let wide = judged.filter(|finding| !runs.rounds.is_narrow(&finding.found)).count();
-        let same = |of: &Vec<super::runs::One>| of.iter().all(|one| one.figures == of[0].figures);
-        Self { each, wide, is_without_chance: runs.of.iter().all(same) }
+        Self { each, wide, is_without_chance: runs.is_without_chance() }
     }
 }
 

@@ -63,6 +63,11 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// Whether every run of a scenario gave the same figures, whatever its seed.
+    pub(super) fn is_without_chance(&self) -> bool {
+        self.of.iter().all(|of| of.iter().all(|one| one.figures == of[0].figures))
+    }
+
     /// Simulates all scenarios until their differences are known.
     pub(super) fn new(
         all: &[Contestant],

@@ -45,7 +45,9 @@ fn signed_difference(finding: &Finding) -> String {
     let found = &finding.found;
     let (difference, half) = around(found.difference(), found.half_width);
     let sign = if found.difference() > 0.0 { "+" } else { "" };
-    format!("{sign}{difference} ± {half}")
+    // Of what is not drawn there is no interval.
+    let half = if half == "0" { String::new() } else { format!(" ± {half}") };
+    format!("{sign}{difference}{half}")
 }
 
 fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
@@ -68,6 +70,11 @@ fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
     text.concat()
 }
 
+/// What a comparison says of which nothing is drawn.
+const WITHOUT_CHANCE: &str = "Nothing in these runs is drawn: every seed sends the same requests, so differences have no intervals and say \
+                              nothing of other traffic. To draw it, give arrivals of another type than `trace`, lengths in another \
+                              order than `recorded`, or `jitter_s`.";
+
 /// What to know before the differences are read.
 pub(super) fn cautions(all: &[Contestant], runs: &Runs, findings: &Findings) -> Vec<String> {
     let mut text = Vec::new();
@@ -83,7 +90,7 @@ pub(super) fn cautions(all: &[Contestant], runs: &Runs, findings: &Findings) -> 
         ));
     }
     if findings.is_without_chance {
-        text.push("No figure depends on the seed: nothing in these runs is drawn.".to_owned());
+        text.push(WITHOUT_CHANCE.to_owned());
     }
     if findings.wide > 0 {
         text.push(format!(
@@ -111,8 +118,11 @@ fn against(other: &Contestant, runs: &Runs, one: &Against) -> String {
 
 /// What a difference is, in a sentence.
 pub(super) fn sentence(finding: &Finding, letter: char, runs: &Runs) -> String {
-    let note = format!("({}, {} seeds)", percent(runs.basis.confidence), runs.seeds());
     let (name, found) = (plain(&finding.name), &finding.found);
+    if runs.is_without_chance() {
+        return format!("{}.", finding.verdict.of_these(&letter.to_string(), &name, found));
+    }
+    let note = format!("({}, {} seeds)", percent(runs.basis.confidence), runs.seeds());
     format!("{}.", finding.verdict.sentence(&letter.to_string(), &name, found, &note))
 }
 
@@ -133,10 +143,14 @@ fn parts(letter: char, one: &Against) -> String {
 /// All judged figures together.
 fn overall(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
     let count: usize = findings.each.iter().map(|one| one.judged.len()).sum();
-    let head = format!(
-        "\nAll {count} differences together ({} that none is found by chance, Holm):\n",
-        percent(runs.basis.confidence)
-    );
+    let head = if findings.is_without_chance {
+        "\nOf these requests alone:\n".to_owned()
+    } else {
+        format!(
+            "\nAll {count} differences together ({} that none is found by chance, Holm):\n",
+            percent(runs.basis.confidence)
+        )
+    };
     let lines = together(all, findings).into_iter().map(|line| line + "\n");
     head + &lines.collect::<String>()
 }

@@ -47,6 +47,20 @@ impl Verdict {
         }
     }
 
+    /// A sentence on requests that every run sends again, such as `B lowers P99 TTFT by 18.0 % for these requests`.
+    pub fn of_these(self, other: &str, figure: &str, found: &Difference) -> String {
+        let difference = found.difference();
+        if difference == 0.0 {
+            return format!("{other} has the same {figure}");
+        }
+        let verb = if difference < 0.0 { "lowers" } else { "raises" };
+        let amount = match found.relative {
+            Some(relative) => percent(relative.change.abs()),
+            None => quantity(difference.abs()),
+        };
+        format!("{other} {verb} {figure} by {amount} for these requests")
+    }
+
     /// A sentence, such as `B lowers P99 TTFT by 18.0 % ± 3.0 % (95 %): better`, with a note on the
     /// interval.
     pub fn sentence(self, other: &str, figure: &str, found: &Difference, note: &str) -> String {

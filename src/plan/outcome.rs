@@ -43,7 +43,10 @@ pub enum Outcome {
         cost: f64,
     },
     /// No number of replicas that may be meets the SLOs; with `--rate`, no rate.
-    TooMany,
+    TooMany {
+        /// The largest number that was tried, simulated to its end; nothing of rates.
+        largest: Option<Box<(Size, Trial)>>,
+    },
     /// So many keep them, at so many times the rate, and the next ones do not.
     Keeps {
         /// They.

@@ -46,7 +46,7 @@ impl Study {
         let throughput = hunt.throughput_factor(size, &self.traffic);
         let start = if throughput.is_finite() { 0.8 * throughput } else { 1.0 };
         let highest = hunt.highest_factor(size, &self.traffic, start)?;
-        let Some((factor, broken)) = highest else { return Ok(Outcome::TooMany) };
+        let Some((factor, broken)) = highest else { return Ok(Outcome::TooMany { largest: None }) };
         let found = hunt.priced(size, hunt.attempt(size, &self.traffic, factor)?);
         if broken.is_infinite() {
             return Ok(Outcome::Keeps { found, misses: None, factor });

@@ -89,7 +89,11 @@ impl Study {
             return Ok(Outcome::Impossible(reason));
         }
         let found = hunt.fewest(least, &self.traffic, self.question.max_gpus)?;
-        let Some(found) = found else { return Ok(Outcome::TooMany) };
+        let Some(found) = found else {
+            let largest = hunt.tried().into_iter().max_by_key(|tried| tried.gpus);
+            let largest = largest.map(|one| self.whole(hunt, (one.size, one.trial), 1.0));
+            return Ok(Outcome::TooMany { largest: largest.transpose()?.map(Box::new) });
+        };
         // Another size that was tried on the way may be as cheap, and better.
         let kept = hunt.tried().into_iter().filter(|tried| tried.trial.is_kept);
         let found = kept.fold(found, |best, tried| {

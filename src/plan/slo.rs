@@ -106,7 +106,9 @@ impl Slo {
             if latency == Latency::Itl && class.is_some() {
                 return Err(SloProblem::GapsOfClass(left.to_owned()));
             }
-            let limit = limit("above 0 ms", |limit| limit > 0.0 && limit.is_finite())?;
+            let limit = limit("a number of milliseconds above 0", |limit| {
+                limit > 0.0 && limit.is_finite()
+            })?;
             (Objective::Latency(latency, statistic), limit)
         };
         if is_at_most != matches!(objective, Objective::Latency(..)) {
@@ -325,9 +327,9 @@ mod tests {
             ("p99_ttft_ms>=3", "is given with"),
             ("attainment<=0.5", "is given with"),
             ("attainment>=95", "share from 0 to 1"),
-            ("p99_ttft_ms<=-1", "above 0 ms"),
-            ("p99_ttft_ms<=inf", "above 0 ms"),
-            ("p99_ttft_ms<=nan", "above 0 ms"),
+            ("p99_ttft_ms<=-1", "a number of milliseconds above 0"),
+            ("p99_ttft_ms<=inf", "a number of milliseconds above 0"),
+            ("p99_ttft_ms<=nan", "a number of milliseconds above 0"),
             ("other:p99_ttft_ms<=3", "no class"),
             ("chat:p99_itl_ms<=3", "not kept by class"),
         ] {

@@ -152,8 +152,13 @@ fn differences((a, b): (&str, &str), figures: &[Finding]) -> Html {
         let verdict = figure.verdict_of_all_together.as_ref().unwrap_or(&figure.verdict);
         let change = relative.map_or(Cell::Empty, |(change, half)| {
             let sign = if change > 0.0 { "+" } else { "" };
-            let text =
-                format!("{sign}{} ± {} %", written(100.0 * change, 1), written(100.0 * half, 1));
+            // Of what is not drawn there is no interval.
+            let half = if half > 0.0 {
+                format!(" ± {}", written(100.0 * half, 1))
+            } else {
+                String::new()
+            };
+            let text = format!("{sign}{}{half} %", written(100.0 * change, 1));
             match verdict.as_str() {
                 "better" => Cell::Judged(text, Judgement::Better),
                 "worse" => Cell::Judged(text, Judgement::Worse),

@@ -9,7 +9,7 @@ use super::facts::facts;
 use super::folder::{self, json};
 use super::html::Html;
 use super::page::{Page, folded, section, statement};
-use super::table::{Cell, alone, column, table_of};
+use super::table::{Cell, alone, column, table_of, written};
 use super::{ReportError, figures};
 use crate::load::Listener;
 
@@ -60,8 +60,16 @@ struct Row {
     binding: Option<String>,
     impossible: Option<String>,
     dearer: Option<Dearer>,
+    largest_tried: Option<Largest>,
     broken_off_for: Option<String>,
     requests_pile_up: Option<bool>,
+}
+
+/// The largest cluster of a layout that never meets the SLOs.
+#[derive(Debug, Deserialize)]
+struct Largest {
+    replicas: Vec<u64>,
+    misses: String,
 }
 
 /// What a cluster keeps of an SLO.
@@ -164,8 +172,11 @@ fn sizes(rows: &[Row]) -> Vec<Column> {
     vec![("layout".to_owned(), names.collect()), ("replicas".to_owned(), replicas.collect())]
 }
 
+/// Prices have cents, however large the largest is.
 fn costs(rows: &[Row]) -> [Column; 2] {
-    [numbers(rows, "GPUs", |row| row.gpus), numbers(rows, "USD/h", |row| row.usd_per_hour)]
+    let usd = |row: &Row| row.usd_per_hour.map_or(Cell::Empty, |usd| Cell::Number(written(usd, 2)));
+    let usd = ("USD/h".to_owned(), rows.iter().map(usd).collect());
+    [numbers(rows, "GPUs", |row| row.gpus), usd]
 }
 
 fn numbers(rows: &[Row], title: &str, of: fn(&Row) -> Option<f64>) -> Column {
@@ -192,7 +203,12 @@ fn remark(row: &Row) -> String {
         return format!("{most} replicas are too few, and more are dearer than the runner-up");
     }
     if row.keeps == Some(false) {
-        "meets the SLOs in no number that may be".to_owned()
+        let largest = row.largest_tried.as_ref();
+        let told = largest.and_then(|one| Some((size(&one.replicas)?, &one.misses)));
+        told.map_or_else(
+            || "misses the SLOs in every number that was tried".to_owned(),
+            |(size, misses)| format!("misses {misses} even with {size} replicas"),
+        )
     } else {
         String::new()
     }

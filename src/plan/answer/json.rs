@@ -69,7 +69,13 @@ impl Answer {
                 one["dearer"] = json!({ "replicas_above": broken.replicas(),
                                         "usd_per_hour_above": self.usd(*cost) });
             }
-            Outcome::TooMany => one["keeps"] = json!(false),
+            Outcome::TooMany { largest } => {
+                one["keeps"] = json!(false);
+                if let Some((size, trial)) = largest.as_deref() {
+                    one["largest_tried"] = json!({ "replicas": size.replicas(),
+                                                   "misses": self.missed(trial) });
+                }
+            }
             Outcome::Keeps { found, misses, factor } => {
                 one["keeps"] = json!(true);
                 one["replicas"] = json!(found.size.replicas());

@@ -1,6 +1,7 @@
 //! The layouts of a plan, and what came of each, as a table.
 
 use super::Answer;
+use super::text::replicas;
 use crate::plain::table;
 use crate::plan::Slo;
 use crate::plan::outcome::{Obstacle, Outcome, Row};
@@ -99,12 +100,18 @@ impl Answer {
                 let lacks = "too few, and more are dearer than the runner-up";
                 ([format!("> {}", broken.name()), none(), usd], lacks.to_owned())
             }
-            Outcome::TooMany if self.seeks_rate() => {
-                (nothing(), "meets the SLOs at no rate".to_owned())
+            Outcome::TooMany { .. } if self.seeks_rate() => {
+                (nothing(), "misses the SLOs at every rate".to_owned())
             }
-            Outcome::TooMany => {
+            Outcome::TooMany { largest } => {
                 let most = self.study.question.max_gpus;
-                (nothing(), format!("meets the SLOs with no number of up to {most} GPUs"))
+                let lacks = match largest.as_deref() {
+                    Some((size, trial)) => {
+                        format!("misses {} even with {}", self.missed(trial), replicas(*size))
+                    }
+                    None => format!("misses the SLOs with any number of up to {most} GPUs"),
+                };
+                (nothing(), lacks)
             }
             Outcome::Keeps { found, factor, .. } => {
                 let size = if self.seeks_rate() {

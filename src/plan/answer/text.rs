@@ -13,6 +13,14 @@ use crate::plan::{Slo, Trial, Value};
 /// How to plan for what a server is like.
 const POINT: &str = "--calibration plans for servers that were measured, --point for typical ones";
 
+/// Replicas in words.
+pub(super) fn replicas(size: Size) -> String {
+    match size {
+        Size::Mixed(1) => "1 replica".to_owned(),
+        size => format!("{} replicas", size.name()),
+    }
+}
+
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let study = &self.study;
@@ -104,17 +112,25 @@ impl Answer {
         let Some((size, trial)) = row.misses() else { return String::new() };
         let who = match size {
             _ if self.seeks_rate() => "the next higher rate".to_owned(),
-            Size::Mixed(1) => "1 replica".to_owned(),
-            size => format!("{} replicas", size.name()),
+            size => replicas(*size),
         };
         if trial.is_overloaded {
             return format!("  {who}: requests pile up, and a longer run would miss every SLO\n");
+        }
+        let missed = self.missed(trial);
+        if missed.is_empty() { String::new() } else { format!("  {who}: missed is {missed}\n") }
+    }
+
+    /// The SLO that a trial misses by most, with its value; of a trial in which requests pile up, all.
+    pub(super) fn missed(&self, trial: &Trial) -> String {
+        if trial.is_overloaded {
+            return "every SLO in the long run, because requests pile up,".to_owned();
         }
         let Some(place) = trial.binding() else { return String::new() };
         let slo = &self.study.slos[place];
         let value = trial.values.as_ref().map(|values| slo.print(values[place].value));
         let value = value.map_or(String::new(), |value| format!(" ({value})"));
-        format!("  {who}: missed is {}{value}\n", slo.title())
+        format!("{}{value}", slo.title())
     }
 
     fn carries_text(&self, row: &Row) -> String {
@@ -157,9 +173,11 @@ impl Answer {
     fn others(&self, count: usize) -> String {
         let what = match (self.study.is_trace, self.is_for_slow()) {
             (true, false) => ["stretch", "es", " resampled from the trace"],
-            (true, true) => ["stretch", "es", " resampled from the trace, on servers like them"],
+            (true, true) => {
+                ["stretch", "es", " resampled from the trace, each on servers drawn anew"]
+            }
             (false, false) => ["other draw", "s", " of the requests"],
-            (false, true) => ["other draw", "s", " of the requests and of servers like them"],
+            (false, true) => ["other draw", "s", " of the requests and of such servers"],
         };
         let [one, plural, of] = what;
         let plural = if count == 1 { "" } else { plural };
