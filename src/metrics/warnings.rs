@@ -182,31 +182,33 @@ impl Warnings {
             losses.chain(cut).chain(self.caveats.iter().map(ToString::to_string)).collect();
         if self.steps_extrapolated > 0 {
             texts.push(format!(
-                "{} of {} steps lie beyond the measured shapes and were extrapolated",
+                "{} of {} steps were outside the measured shapes; their times are extrapolated",
                 self.steps_extrapolated, self.steps
             ));
         }
         if self.is_saturated() {
             texts.push(format!(
-                "the load{} is {:.0} % of what can be served, so that latencies hang on small errors \
-                 of the step times and on the length of the run",
+                "the load{} is {:.0} % of capacity: small errors of the step times, and the length of \
+                 the run, change latencies a lot",
                 self.load_model.as_ref().map_or_else(String::new, |model| format!(" of {model}")),
                 percent(self.load)
             ));
         }
         if self.is_kv_critical() {
             texts.push(format!(
-                "the requests need {}{:.0} % of the KV memory, so that latencies hang on its exact \
-                 size",
+                "requests need {}{:.0} % of the KV memory: its exact size changes latencies a lot",
                 if self.kv_need.is_some_and(|need| need >= NEED_MAX) { "at least " } else { "" },
                 percent(self.kv_need)
             ));
         }
         if self.kv_capacity_is_derived {
             texts.push(format!(
-                "the KV capacity is derived, not taken from the log of a server; the requests need \
-                 {}{:.0} % of it",
-                if self.kv_need.is_some_and(|need| need >= NEED_MAX) { "at least " } else { "" },
+                "KV capacity is derived, not read from a server's log; requests {} {:.0} % of it",
+                if self.kv_need.is_some_and(|need| need >= NEED_MAX) {
+                    "need at least"
+                } else {
+                    "use at most"
+                },
                 percent(self.kv_need)
             ));
         }
@@ -244,10 +246,10 @@ mod tests {
         assert!(busy.starts_with("the load is 96 %"), "{busy}");
         for need in [0.96, 1.04] {
             let close = words(Warnings { kv_need: Some(need), ..none() });
-            assert!(close.starts_with("the requests need"), "{close}");
+            assert!(close.starts_with("requests need"), "{close}");
         }
         let derived =
             words(Warnings { kv_need: Some(0.4), kv_capacity_is_derived: true, ..none() });
-        assert!(derived.ends_with("need 40 % of it"), "{derived}");
+        assert!(derived.ends_with("use at most 40 % of it"), "{derived}");
     }
 }

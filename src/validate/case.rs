@@ -63,7 +63,7 @@ impl Limits {
         let wrong = |(name, limit): (&String, &f64)| {
             if MetricKey::parse(name).is_none() {
                 return Some(format!(
-                    "limits.{name}: is no figure of the benchmark JSON, such as mean_ttft_ms"
+                    "limits.{name}: is not a figure of the benchmark JSON, such as mean_ttft_ms"
                 ));
             }
             (*limit <= 0.0 || !limit.is_finite())

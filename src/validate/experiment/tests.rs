@@ -167,7 +167,7 @@ fn what_is_wrong_is_named() {
     let rows = std::slice::from_ref(&rows);
     assert_eq!(fails(COLUMNS, rows), "requests.csv: line 2: in: `x` is no number");
     let config = "columns = { arrival = 'at' }";
-    assert!(fails(config, rows).starts_with("requests.columns.arrival: is no quantity"));
+    assert!(fails(config, rows).starts_with("requests.columns.arrival: is not a quantity"));
     let config = "columns = { arrival_s = 'when' }";
     assert_eq!(fails(config, rows), "requests.columns.arrival_s: no table has a column `when`");
     let config = format!("repeat = {{ prompts = 0 }}\n{COLUMNS}");
