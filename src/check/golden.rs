@@ -47,7 +47,7 @@ pub enum GoldenError {
         value: f64,
     },
     /// A tolerance is for nothing that was recorded.
-    #[error("tolerances_of.{0}: no scenario of that name is recorded")]
+    #[error("tolerances_of.{0}: nothing of that name is recorded")]
     Unrecorded(String),
     /// A name is longer than names of scenarios and figures are.
     #[error("figures: names have at most {NAME_MAX} letters, got {0}")]

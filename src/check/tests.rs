@@ -97,7 +97,7 @@ fn the_nearest_tolerance_that_names_a_figure_holds_and_a_default_of_a_scenario_b
     for (own, told) in [
         (
             "[tolerances_of.c]\nfinished = 0.0\n",
-            "tolerances_of.c: no scenario of that name is recorded",
+            "tolerances_of.c: nothing of that name is recorded",
         ),
         ("[tolerances_of.a]\np99_tftt_ms = 0.0\n", "tolerances_of.a.p99_tftt_ms: nothing"),
     ] {

@@ -207,7 +207,7 @@ impl Warnings {
                 if self.kv_need.is_some_and(|need| need >= NEED_MAX) {
                     "need at least"
                 } else {
-                    "use at most"
+                    "need"
                 },
                 percent(self.kv_need)
             ));
@@ -250,6 +250,6 @@ mod tests {
         }
         let derived =
             words(Warnings { kv_need: Some(0.4), kv_capacity_is_derived: true, ..none() });
-        assert!(derived.ends_with("use at most 40 % of it"), "{derived}");
+        assert!(derived.ends_with("requests need 40 % of it"), "{derived}");
     }
 }

@@ -137,7 +137,7 @@ impl Source for CsvRows {
 fn separator(text: &[u8]) -> u8 {
     let mut lines = text.split(|&c| c == b'\n');
     let header = lines.find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
-    let count = |mark: u8| header.iter().filter(|&&c| c == mark).count();
+    let count = |mark: u8| header.split(|&c| c == mark).count();
     // Of equals the last one is taken.
     [b'\t', b';', b','].into_iter().max_by_key(|mark| count(*mark)).unwrap_or(b',')
 }
