@@ -79,7 +79,16 @@ impl Display for Problem {
         if let Some(near) = &self.near {
             write!(f, "; did you mean `{near}`?")?;
         }
-        self.hint.iter().try_for_each(|hint| write!(f, "; {hint}"))
+        match &self.hint {
+            None => Ok(()),
+            Some(hint) if self.near.is_none() => write!(f, "; {hint}"),
+            // A question ends the sentence before.
+            Some(hint) => {
+                let mut letters = hint.chars();
+                let first = letters.next().into_iter().flat_map(char::to_uppercase);
+                write!(f, " {}{}", first.collect::<String>(), letters.as_str())
+            }
+        }
     }
 }
 
@@ -95,8 +104,12 @@ mod tests {
         let told = unknown.with_hint("`profile list` names them").below("cluster").to_string();
         assert_eq!(
             told,
-            "cluster.gpu: `H10` is not known; did you mean `H100`?; `profile list` names them"
+            "cluster.gpu: `H10` is not known; did you mean `H100`? `profile list` names them"
         );
+        let unknown = Problem::new("a", "unknown key `b`").with_hint("known keys: `c`");
+        assert_eq!(unknown.to_string(), "a: unknown key `b`; known keys: `c`");
+        let told = unknown.or_near(Some("c")).to_string();
+        assert_eq!(told, "a: unknown key `b`; did you mean `c`? Known keys: `c`");
         assert_eq!(Problem::new("", "is empty").to_string(), "is empty");
     }
 

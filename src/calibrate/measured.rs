@@ -66,7 +66,7 @@ pub(super) fn collect(question: &Question, listener: &Listener) -> Result<Collec
                 tool_output::drafts(server, path, overrides, listener)?
             }
             None if is_tool_output(path) => {
-                let rule = "is no scenario; what a benchmark tool printed or wrote needs --server \
+                let rule = "is not a scenario; what a benchmark tool printed or wrote needs --server \
                             SCENARIO";
                 return Err(wrong(path, rule));
             }

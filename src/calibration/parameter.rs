@@ -115,7 +115,7 @@ impl FromStr for Parameter {
         };
         let number = |text: &str| {
             let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-            number.ok_or_else(|| wrong(&format!("`{}` is no number", text.trim())))
+            number.ok_or_else(|| wrong(&format!("`{}` is not a number", text.trim())))
         };
         let expected = if let Some((centre, spread)) = expected.split_once("*/") {
             Expected::Factor { centre: number(centre)?, spread: number(spread)? }

@@ -64,14 +64,14 @@ impl InMemory {
         let here = Path::new("");
         let Some(model) = load::checkpoint("", name, here)? else {
             let what = format!(
-                "`{name}` is no local config.json; layouts are read from the checkpoint's own files"
+                "`{name}` is not a local config.json; layouts are read from the checkpoint's own files"
             );
             return Err(Problem::new("", what).into());
         };
         let Some(gpu) = load::gpu("--gpu", question.gpu, here)? else {
             return Err(Problem::new(
                 "--gpu",
-                format!("`{}` is no GPU of the catalogue", question.gpu),
+                format!("`{}` is not a GPU of the catalogue", question.gpu),
             )
             .into());
         };

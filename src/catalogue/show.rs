@@ -61,7 +61,7 @@ fn unknown(name: &str) -> Problem {
     let near = profiles::closest(name, known);
     let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
     let what = format!(
-        "`{name}` is no model, GPU or table of the catalogue{hint}; `servecast profile list` names all"
+        "`{name}` is not a model, GPU or table of the catalogue{hint}; `servecast profile list` names all"
     );
     Problem::new("", what)
 }

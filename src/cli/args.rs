@@ -19,11 +19,11 @@ pub(super) struct RunArguments {
     pub(super) scenario: Option<PathBuf>,
     #[command(flatten)]
     pub(super) changes: ChangeArguments,
-    /// Run again N times with other seeds, and parameters drawn from the calibration or servers from those
-    /// of their class, and print how far the figures vary
+    /// Also run N other seeds and print how far the figures vary; each draws calibrated parameters, or servers
+    /// of the same class
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=100_000))]
     pub(super) seeds: Option<u32>,
-    /// Draw no servers with `--seeds`: keep typical ones where the scenario says nothing of them
+    /// With `--seeds`, keep typical servers where the scenario does not describe them, instead of drawing some
     #[arg(long, requires = "seeds")]
     pub(super) point: bool,
     /// Refused with what may be meant: replicas of the cluster, or seeds.

@@ -11,6 +11,7 @@ use super::bench::BenchArguments;
 use super::calibrate::CalibrateArguments;
 use super::check::CheckArguments;
 use super::compare::CompareArguments;
+use super::init::InitArguments;
 use super::man::ManArguments;
 use super::plan::PlanArguments;
 use super::profile::ProfileArguments;
@@ -36,16 +37,18 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Write a first scenario from a few answers
+    Init(InitArguments),
     /// Simulate a scenario and report it like a benchmark tool
     Run(RunArguments),
     /// Serve a scenario over HTTP as if it were a cluster of vLLM or SGLang
     #[cfg(feature = "serve")]
     Serve(ServeArguments),
-    /// Simulate a scenario at many points with several seeds; what was interrupted goes on
+    /// Simulate a scenario at many points with several seeds; continues an interrupted sweep
     Sweep(SweepArguments),
     /// Join the parts of a sweep that several machines computed
     Merge(MergeArguments),
-    /// Answer a command of sglang.bench_serving or vllm bench serve
+    /// Simulate a command of sglang.bench_serving or vllm bench serve
     Bench(Box<BenchArguments>),
     /// Fit parameters to measured runs
     #[cfg(feature = "calibrate")]
@@ -54,7 +57,7 @@ pub(super) enum Command {
     Plan(Box<PlanArguments>),
     /// Compare scenarios over many seeds: which is better, and by how much
     Compare(CompareArguments),
-    /// Make one page of what a command left behind, with its figures
+    /// Make an HTML page of the results of a command, with figures
     Report(ReportArguments),
     /// Simulate recorded scenarios again and fail if a figure is worse
     Check(CheckArguments),

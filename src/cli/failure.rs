@@ -23,7 +23,37 @@ fn chain(error: &anyhow::Error) -> String {
     let text = causes.fold(error.to_string(), |text, cause| {
         if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
     });
-    crate::load::plain(&text)
+    without_codes(&crate::load::plain(&text))
+}
+
+/// The text without the numbers that the operating system gives its errors.
+fn without_codes(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        match rest.strip_prefix(')') {
+            Some(rest) => told += rest,
+            None => told.extend([" (os error ", part]),
+        }
+    }
+    told.replace("No such file or directory", "no such file or folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_codes;
+
+    #[test]
+    fn errors_of_the_system_are_told_without_their_numbers() {
+        for (said, told) in [
+            ("a.toml: No such file or directory (os error 2)", "a.toml: no such file or folder"),
+            ("x: Permission denied (os error 13): y", "x: Permission denied: y"),
+            ("`b (os error c)`", "`b (os error c)`"),
+        ] {
+            assert_eq!(without_codes(said), told);
+        }
+    }
 }
 
 impl Failure {

@@ -12,6 +12,7 @@ mod compare;
 mod conformance;
 mod failure;
 mod faults;
+mod init;
 mod man;
 mod outcome;
 mod plan;
@@ -68,6 +69,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 fn dispatch(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         None => run::run(&args::RunArguments::default()),
+        Some(Command::Init(arguments)) => init::init(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
         Some(Command::Bench(arguments)) => bench::bench(*arguments),
         #[cfg(feature = "calibrate")]

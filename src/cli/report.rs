@@ -23,7 +23,7 @@ pub(super) struct ReportArguments {
     /// The page; report.html in that folder if absent
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a file that is no page of servecast
+    /// Replace a file that was not made by servecast
     #[arg(long)]
     overwrite: bool,
 }
@@ -50,7 +50,7 @@ fn check_target(target: &Path, overwrite: bool) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::input(format!(
-        "{place}: is no page of servecast; give another --output, or --overwrite to replace it"
+        "{place}: was not made by servecast; choose another --output, or replace it with --overwrite"
     )))
 }
 

@@ -194,8 +194,8 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     }
     if recorder.folded().is_some_and(|folded| folded.shifts_seconds()) {
         say(
-            "notice: the peak of concurrent requests (without streaming, of tokens too) is counted by seconds from the first request, which was \
-             not answered, and not from the first that was",
+            "notice: the first request was not answered. Seconds for the peak of concurrent requests (and, without \
+             streaming, of tokens) are counted from it, not from the first answered request",
         );
     }
     let report = BenchReport::new(&recorder, scenario);

@@ -48,7 +48,7 @@ pub(super) struct ServeArguments {
     /// Port to listen at; 0 for any that is free
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// Give every replica a port of its own, from `--port` on, so that your own router can stand in front
+    /// Give every replica its own port, from `--port` on, for a router of your own in front of them
     #[arg(long)]
     port_per_replica: bool,
     /// Simulated seconds per second
@@ -57,14 +57,14 @@ pub(super) struct ServeArguments {
     /// How long answers are
     #[arg(long, value_enum, default_value_t)]
     answers: Answers,
-    /// Cut texts into tokens as this `tokenizer.json` does, or the one in this folder
+    /// Tokenise texts with this `tokenizer.json`, or the one in this folder
     #[arg(long, value_name = "PATH")]
     tokenizer: Option<PathBuf>,
-    /// Make prompts of chats as this Jinja template does; if absent, the one beside the tokenizer
+    /// Turn chats into prompts with this Jinja template; if absent, with the one beside the tokenizer
     /// (`chat_template.jinja`, or in `tokenizer_config.json`)
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
-    /// Bytes of text that are a token, where there is no tokenizer
+    /// Bytes of text per token, where no tokenizer is given
     #[arg(long, value_name = "BYTES", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=4))]
     bytes_per_token: u8,
     /// Serve only clients that send `Authorization: Bearer KEY`; `/health` and `/metrics` stay open, and in vLLM's

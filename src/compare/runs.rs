@@ -158,8 +158,10 @@ impl Runs {
         let in_all = |name: &str| (0..self.of.len()).all(|of| self.values(of, name).is_some());
         if let Some(unknown) = asked.iter().find(|name| !in_all(name)) {
             let known: Vec<&str> = self.of[0][0].figures.iter().map(|(name, _)| name).collect();
-            let problem =
-                format!("{unknown}: is no figure that every run has, such as {}", known.join(", "));
+            let problem = format!(
+                "{unknown}: is not a figure that every run has, such as {}",
+                known.join(", ")
+            );
             return Err(Origin::Argument("--metric").fail(Problem::new("", problem)));
         }
         if !asked.is_empty() {

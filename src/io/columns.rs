@@ -56,7 +56,7 @@ pub fn read(path: &Path) -> Result<Table, ColumnsError> {
         "csv" | "tsv" | "txt" => csv_table(&text, extension == "csv"),
         "jsonl" => jsonl_table(&text),
         "json" => json_table(&text),
-        _ => Err("is no table: use .csv, .tsv, .txt, .jsonl or .json, also with .gz".to_owned()),
+        _ => Err("is not a table; use .csv, .tsv, .txt, .jsonl or .json, also with .gz".to_owned()),
     }
     .map_err(fail)?;
     table.name = name;
@@ -110,7 +110,7 @@ fn jsonl_table(text: &str) -> Result<Table, String> {
 }
 
 fn json_table(text: &str) -> Result<Table, String> {
-    let fail = |problem: &str| format!("is no list of objects: {problem}");
+    let fail = |problem: &str| format!("is not a list of objects: {problem}");
     let Value::Array(values) = crate::json::parse(text).map_err(|e| fail(&e.to_string()))? else {
         return Err(fail("must be a list"));
     };

@@ -141,7 +141,7 @@ impl Server {
     /// When name or value cannot be sent.
     pub fn with_header(mut self, name: &str, value: &str) -> Result<Self, String> {
         let name: HeaderName =
-            name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+            name.parse().map_err(|_| format!("`{name}` is not the name of a header"))?;
         let value = HeaderValue::from_str(value);
         let mut value = value.map_err(|_| format!("the value of {name} cannot be sent"))?;
         value.set_sensitive(true);
@@ -201,7 +201,7 @@ impl Server {
         let text = answer.body_mut().read_to_string();
         let text = text.map_err(|error| self.explain(path, &error))?;
         let models: Models = serde_json::from_str(&text)
-            .map_err(|error| self.fail(path, format!("is no list of models: {error}")))?;
+            .map_err(|error| self.fail(path, format!("is not a list of models: {error}")))?;
         Ok(models.data)
     }
 

@@ -18,7 +18,7 @@ pub(super) fn read_calibration(path: &Path) -> Result<CalibrationFile, LoadError
 
 pub(super) fn parse_calibration(name: &str, text: &str) -> Result<CalibrationFile, LoadError> {
     let file: CalibrationFile = toml::from_str(text)
-        .map_err(|error| fail(name, format_args!("is no calibration: {}", error.message())))?;
+        .map_err(|error| fail(name, format_args!("is not a calibration: {}", error.message())))?;
     file.check().map_err(|problem| fail(name, problem))?;
     Ok(file)
 }

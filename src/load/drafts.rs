@@ -145,7 +145,7 @@ fn single(drafts: Drafts) -> Result<Drafts, LoadError> {
     match (&drafts.sweep, drafts.each.first()) {
         (Some(_), Some(draft)) => Err(fail(
             draft.name(),
-            "sweep: is a study of many runs; `servecast sweep` takes it, or leave the table out",
+            "sweep: this file describes a study of many runs; run it with `servecast sweep`, or remove the table",
         )),
         _ => Ok(drafts),
     }

@@ -41,7 +41,9 @@ pub(super) fn parse(name: &str, path: Option<&Path>, text: &str) -> Result<Table
         #[cfg(not(feature = "yaml"))]
         "yaml" | "yml" => Err("YAML needs the cargo feature `yaml`".to_owned()),
         "json" => serde_json::from_str(text).map_err(|error| error.to_string()),
-        other => Err(format!("`.{other}` is no scenario file: use .toml, .yaml or .json")),
+        other => {
+            Err(format!("`.{other}` is not a kind of scenario file; use .toml, .yaml or .json"))
+        }
     };
     table.map_err(|problem| fail(name, words::plain(&problem)))
 }
@@ -75,7 +77,16 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, Proble
         Some((rule, value)) => (rule.to_owned(), Some(value.to_owned())),
         None => (told, None),
     };
-    Err(Problem { value, ..Problem::new(path, rule) }.or_near(nearest(message)))
+    let problem = match rule.split_once(", expected ").filter(|_| rule.starts_with("unknown ")) {
+        // What was probably meant comes before the list.
+        Some((unknown, known)) => {
+            let names = if unknown.starts_with("unknown key") { "keys" } else { "values" };
+            let known = known.trim_start_matches("one of ");
+            Problem::new(path, unknown).with_hint(&format!("known {names}: {known}"))
+        }
+        None => Problem { value, ..Problem::new(path, rule) },
+    };
+    Err(problem.or_near(nearest(message)))
 }
 
 fn attempt<T: DeserializeOwned>(root: Table) -> Result<T, (String, String)> {

@@ -105,7 +105,7 @@ fn check_measured(file: &ScenarioFile) -> Result<(), Problem> {
     let Some(metric) = metrics.find(|metric| MetricKey::parse(metric).is_none()) else {
         return Ok(());
     };
-    let rule = "is no figure of the benchmark JSON, such as mean_ttft_ms, p99_tpot_ms or \
+    let rule = "is not a figure of the benchmark JSON, such as mean_ttft_ms, p99_tpot_ms or \
                 output_throughput";
     Err(Problem::new(format!("measured.metrics.{metric}"), rule))
 }

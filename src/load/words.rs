@@ -17,7 +17,7 @@ pub(crate) fn plain(message: &str) -> String {
 fn keys(message: &str) -> String {
     [
         ("unknown field `", "unknown key `"),
-        ("unknown variant `", "unknown word `"),
+        ("unknown variant `", "unknown value `"),
         ("missing field `", "missing key `"),
         ("duplicate field `", "the key comes twice: `"),
         (", there are no fields", ", there are none here"),

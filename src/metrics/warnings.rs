@@ -184,7 +184,7 @@ impl Warnings {
         texts.extend(self.kv_text());
         if self.kv_capacity_is_derived {
             texts.push(format!(
-                "the KV capacity is derived, not taken from the log of a server; the requests need {} of it",
+                "KV capacity is derived, not read from a server's log; requests need {} of it",
                 self.kv_share()
             ));
         }
@@ -195,7 +195,7 @@ impl Warnings {
     pub fn extrapolation_text(&self) -> Option<String> {
         (self.steps_extrapolated > 0).then(|| {
             format!(
-                "{} of {} steps lie beyond the measured shapes and were extrapolated",
+                "{} of {} steps were outside the measured shapes; their times are extrapolated",
                 self.steps_extrapolated, self.steps
             )
         })
@@ -205,8 +205,8 @@ impl Warnings {
     pub fn saturation_text(&self) -> Option<String> {
         self.is_saturated().then(|| {
             format!(
-                "the load{} is {:.0} % of what can be served, so that latencies hang on small errors \
-                 of the step times and on the length of the run",
+                "the load{} is {:.0} % of capacity: small errors of the step times, and the length of \
+                 the run, change latencies a lot",
                 self.load_model.as_ref().map_or_else(String::new, |model| format!(" of {model}")),
                 100.0 * self.load.unwrap_or_default()
             )
@@ -217,7 +217,7 @@ impl Warnings {
     pub fn kv_text(&self) -> Option<String> {
         self.is_kv_critical().then(|| {
             format!(
-                "the requests need {} of the KV memory, so that latencies hang on its exact size",
+                "requests need {} of the KV memory: its exact size changes latencies a lot",
                 self.kv_share()
             )
         })
@@ -261,10 +261,10 @@ mod tests {
         assert!(busy.starts_with("the load is 96 %"), "{busy}");
         for need in [0.96, 1.04] {
             let close = words(Warnings { kv_need: Some(need), ..none() });
-            assert!(close.starts_with("the requests need"), "{close}");
+            assert!(close.starts_with("requests need"), "{close}");
         }
         let derived =
             words(Warnings { kv_need: Some(0.4), kv_capacity_is_derived: true, ..none() });
-        assert!(derived.ends_with("need 40 % of it"), "{derived}");
+        assert!(derived.ends_with("requests need 40 % of it"), "{derived}");
     }
 }

@@ -30,11 +30,11 @@ pub(super) fn resolve(report: &mut ReportConfig, used: &[&GpuSpec]) -> Result<()
     report.power = by_name("report.power", &report.power, used)?;
     for gpu in used.iter().map(|gpu| &gpu.name) {
         if !report.prices.is_empty() && !report.prices.contains_key(gpu) {
-            let problem = format!("there is no price of `{gpu}`, which the cluster runs on");
+            let problem = format!("no price is given for `{gpu}`, on which the cluster runs");
             return Err(fail("report.prices", &problem));
         }
         if !report.power.is_empty() && !report.power.contains_key(gpu) {
-            let problem = format!("there is no power of `{gpu}`, which the cluster runs on");
+            let problem = format!("no power is given for `{gpu}`, on which the cluster runs");
             return Err(fail("report.power", &problem));
         }
     }

@@ -310,7 +310,7 @@ impl App {
             FaultConfig::LostCache { replica, at_s }
             | FaultConfig::LostTransfers { replica, at_s } => (replica, at_s, None),
             FaultConfig::Random(_) => {
-                let message = "faults at random times stand in the scenario (`faults`)";
+                let message = "faults at random times cannot be added to a running server; put them into the scenario (`faults`)";
                 return Err(ApiError::field("type", message));
             }
         };

@@ -79,7 +79,7 @@ impl Fields {
         }
         let read = serde_json::from_slice(bytes);
         let fields =
-            read.map_err(|error| ApiError::bad(format!("the body is no JSON object: {error}")))?;
+            read.map_err(|error| ApiError::bad(format!("the body is not a JSON object: {error}")))?;
         Ok(Self { left: fields, came, whose, _share: None })
     }
 

@@ -152,7 +152,7 @@ impl TraceLog {
             self.failed = self.join().err();
         }
         let why = self.failed.as_ref().map(ToString::to_string).unwrap_or_default();
-        (self.hear)(&format!("warning: what is asked is no longer recorded: {why}"));
+        (self.hear)(&format!("warning: requests are no longer recorded: {why}"));
     }
 
     fn join(&mut self) -> Result<(), TraceError> {

@@ -78,7 +78,7 @@ fn is_number(text: &str) -> bool {
 
 fn number(text: &str) -> Result<f64, String> {
     let number = text.replace('_', "").parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or_else(|| format!("`{text}` is no number"))
+    number.ok_or_else(|| format!("`{text}` is not a number"))
 }
 
 /// Parts divided by commas outside of brackets and quotes.
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn what_is_no_range_is_refused() {
         for (text, problem) in [
-            ("1..x", "`x` is no number"),
-            ("1..", "`` is no number"),
+            ("1..x", "`x` is not a number"),
+            ("1..", "`` is not a number"),
             ("1..4:lgo:3", "`lgo`: write LOW..HIGH"),
             ("1..4:3:log", "`log`: write LOW..HIGH"),
             ("1,,2", "a value is empty"),

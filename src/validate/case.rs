@@ -63,7 +63,7 @@ impl Limits {
         let wrong = |(name, limit): (&String, &f64)| {
             if MetricKey::parse(name).is_none() {
                 return Some(format!(
-                    "limits.{name}: is no figure of the benchmark JSON, such as mean_ttft_ms"
+                    "limits.{name}: is not a figure of the benchmark JSON, such as mean_ttft_ms"
                 ));
             }
             (*limit <= 0.0 || !limit.is_finite())
@@ -135,6 +135,6 @@ mod tests {
     #[test]
     fn a_limit_of_no_metric_is_refused_by_name() {
         let limits = Limits([("mean_tftf_ms".to_owned(), 5.0)].into());
-        assert!(limits.check().unwrap_err().starts_with("limits.mean_tftf_ms: is no figure"));
+        assert!(limits.check().unwrap_err().starts_with("limits.mean_tftf_ms: is not a figure"));
     }
 }

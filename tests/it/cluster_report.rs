@@ -218,7 +218,7 @@ fn a_replica_alone_has_no_block_and_prefill_replicas_one_of_their_own() {
 #[test]
 fn what_a_bill_lacks_is_refused() {
     for (report, message) in [
-        ("[report.prices]\nL4 = 1.0", "report.prices: there is no price of `H100-SXM5-80GB`"),
+        ("[report.prices]\nL4 = 1.0", "report.prices: no price is given for `H100-SXM5-80GB`"),
         ("[report.prices]\nH10O = 1.0", "report.prices: `H10O` is not in the catalogue of GPUs"),
         ("[report.prices]\nH100 = -1.0", "report.prices.H100: must be from 0 to 10⁶ USD"),
         ("[report.prices]\nH100 = 'mid'", "give US dollars per hour, or `low` or `high`"),
@@ -226,7 +226,7 @@ fn what_a_bill_lacks_is_refused() {
         ("[report.prices]\nH100 = 1.0\nH100-80GB = 1.0", "H100-SXM5-80GB is given twice"),
         (
             "[report.power.L4]\nidle_w = 1.0\nprefill_w = 2.0\ndecode_w = 2.0",
-            "report.power: there is no power of `H100-SXM5-80GB`",
+            "report.power: no power is given for `H100-SXM5-80GB`",
         ),
         (
             "[report.power.H100]\nidle_w = -1.0\nprefill_w = 2.0\ndecode_w = 2.0",

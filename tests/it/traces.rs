@@ -247,6 +247,63 @@ fn the_name_of_a_column_or_the_user_tells_the_unit() {
 }
 
 #[test]
+fn names_of_columns_may_be_written_in_any_way() {
+    let folder = folder();
+    for header in [
+        "Arrival Time (s),Prompt Tokens,Output Tokens",
+        "arrivalTime_seconds,promptTokens,completionTokens",
+        "Arrival-Time-S,ISL,OSL",
+        "time_s,num_prompt_tokens,num_generated_tokens",
+        "timestamp.s,Input Length,Response-Length",
+    ] {
+        let path = file(&folder, "t.csv", format!("{header}\n1,5,6\n2.5,7,8\n"));
+        assert_eq!(rows(&path), [row(0, 5, 6), row(1_500_000_000, 7, 8)], "{header}");
+    }
+    // Names of a published format are as they are written there.
+    let loose = "timestamp,context tokens,Generated_Tokens\n";
+    let options = TraceOptions::default();
+    let error = refusal_with("t.csv", loose, Some(TraceFormat::Azure), &options);
+    assert!(error.contains("azure needs columns"), "{error}");
+}
+
+#[test]
+fn separators_marks_and_line_ends_of_spreadsheets_are_read() {
+    let folder = folder();
+    let comma = "arrival_ms,prompt_tokens,output_tokens\n0,5,6\n1500,7,8\n";
+    let expected = rows(&file(&folder, "t.csv", comma));
+    assert_eq!(expected, [row(0, 5, 6), row(1_500_000_000, 7, 8)]);
+    for separator in [",", ";", "\t"] {
+        for end in ["\n", "\r\n"] {
+            for mark in ["", "\u{feff}"] {
+                let text = format!("{mark}{comma}").replace(',', separator).replace('\n', end);
+                assert_eq!(rows(&file(&folder, "t.csv", &text)), expected, "{text:?}");
+            }
+        }
+    }
+    let wide: Vec<u8> =
+        format!("\u{feff}{comma}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!(
+        refusal("t.csv", wide),
+        "t.csv: must be text in UTF-8, got UTF-16; save it as UTF-8"
+    );
+}
+
+#[test]
+fn commas_in_numbers_are_refused_by_name() {
+    let csv = |row: &str| {
+        refusal("t.csv", format!("arrival_s;prompt_tokens;output_tokens\n0;1;1\n{row}\n"))
+    };
+    let rule = "must have a point before its decimals and no commas, got";
+    assert_eq!(csv("0,5;1;1"), format!("t.csv:3: `arrival_s` {rule} `0,5`"));
+    assert_eq!(csv("1;1,024;1"), format!("t.csv:3: `prompt_tokens` {rule} `1,024`"));
+    assert_eq!(
+        refusal("t.csv", "arrival_s,prompt_tokens,output_tokens\n0,5,1,1\n"),
+        "t.csv:2: a row must have as many fields as the header, 3, got 4 (are there commas inside \
+         numbers or texts?)"
+    );
+}
+
+#[test]
 fn rows_before_the_first_need_the_earliest_as_origin() {
     let text = "arrival_s,prompt_tokens,output_tokens\n5,1,1\n3,2,2\n9,3,3\n";
     let first = TraceOptions { origin: Origin::FirstRow, ..TraceOptions::default() };
@@ -275,7 +332,18 @@ fn a_missing_column_names_what_is_there_and_what_is_close() {
             &TraceOptions::default()
         ),
         "t.csv:1: azure needs a column for the prompt tokens (`ContextTokens`), found \
-         `TIMESTAMP`, `ContextToken`, `GeneratedTokens`; is `ContextToken` meant?"
+         `TIMESTAMP`, `ContextToken`, `GeneratedTokens`; say which it is, as in `--column \
+         prompt_tokens=ContextToken`, or in a scenario `trace.columns = { prompt_tokens = \
+         \"ContextToken\" }`"
+    );
+    // Everything that is missing is told at once, and columns that are taken are not proposed.
+    assert_eq!(
+        refusal("t.csv", "when,id,length of prompt,size,output_tokens\n"),
+        "t.csv:1: csv needs columns for the arrival time (such as `arrival_s`), the prompt tokens \
+         (such as `prompt_tokens`), found `when`, `id`, `length of prompt`, `size`, \
+         `output_tokens`; say which it is, as in `--column arrival=NAME --column \
+         'prompt_tokens=length of prompt'`, or in a scenario `trace.columns = { arrival = \
+         \"NAME\", prompt_tokens = \"length of prompt\" }`"
     );
     let error = refusal("t.jsonl", r#"{"arrival_s": 1, "prompt_tokens": 2}"#);
     assert!(error.starts_with("t.jsonl:1: jsonl needs a column for the output tokens"), "{error}");
@@ -310,8 +378,8 @@ fn a_wrong_row_is_named_with_its_line_its_rule_and_its_value() {
     );
     assert_eq!(
         refusal("t.csv", "timestamp,prompt_tokens,output_tokens\n17,1,1\n"),
-        "t.csv:2: the unit of column `timestamp` is unknown (first value `17`); state it: s, ms, \
-         us, ns"
+        "t.csv:2: the name of column `timestamp` does not say the unit of its times (first value \
+         `17`); state it, as in `--time-unit ms` or `trace.time_unit = \"ms\"`: s, ms, us or ns"
     );
 }
 

@@ -48,8 +48,9 @@ const ROWS: Fate = Refused(
     "rows are shuffled and repeated as the tool does without it; leave it out, and give \
      --num-prompts as many as the file has rows so that none is repeated",
 );
-const SAMPLING: Fate =
-    Refused("the work of the sampler for it is not modelled; leave it out: no length hangs on it");
+const SAMPLING: Fate = Refused(
+    "the work of the sampler for it is not modelled; leave it out: no length depends on it",
+);
 const SPECULATION: Fate = Refused(
     "how many drafts are accepted is not known; give --set cluster.engine.speculation='{ method = \
      \"ngram\", num_speculative_tokens = 3, acceptance = { type = \"mean_length\", tokens = 2.5 } }'",

@@ -88,7 +88,7 @@ fn check_engine(arguments: &ServerArguments, simulated: Engine) -> Result<(), Fa
     match foreign.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((flag, _)) => Err(Failure::input(format!(
-            "{flag}: is a flag of `--engine {owner}`, the engine here is {used}"
+            "{flag}: is a flag of `--engine {owner}`, and the engine here is {used}"
         ))),
     }
 }

@@ -116,7 +116,7 @@ impl WorkloadArguments {
         };
         match self.backend {
             Some(backend) if !backend.tools().contains(&tool) => Err(Failure::input(format!(
-                "--backend {}: is no backend of {}",
+                "--backend {}: is not a backend of {}",
                 backend.name(),
                 title(tool)
             ))),
@@ -243,7 +243,7 @@ fn tool_of(words: &[String]) -> Result<Option<&'static str>, String> {
                 .to_owned(),
         ),
         _ => Err(format!(
-            "`{}`: is no command of a benchmark tool that is known: paste `vllm bench serve ..` or \
+            "`{}`: is not a command of a known benchmark tool; paste `vllm bench serve ..` or \
              `python -m sglang.bench_serving ..`",
             words.join(" ")
         )),
@@ -311,7 +311,7 @@ mod tests {
             ("vllm serve Qwen/Qwen3-8B --seed 1", "starts a server"),
             ("python -m sglang.launch_server --seed 1", "starts a server"),
             ("python benchmarks/benchmark_serving.py --seed 1", "drew other requests"),
-            ("genai-perf profile --seed 1", "is no command of a benchmark tool"),
+            ("genai-perf profile --seed 1", "is not a command of a known benchmark tool"),
         ] {
             let refused = expanded(command).expect_err(command);
             assert!(refused.contains(why), "{command}: {refused}");

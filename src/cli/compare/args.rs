@@ -27,22 +27,22 @@ pub(in crate::cli) struct CompareArguments {
     /// Override a value of every scenario, as in `cluster.replicas=4`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(super) overrides: Vec<String>,
-    /// The seed that the seeds of all runs are drawn from; that of the baseline if absent
+    /// Seed from which the seeds of all runs are drawn; that of the baseline if absent
     #[arg(long)]
     pub(super) seed: Option<u64>,
-    /// Seeds of the first round, and at most; one number for exactly so many
+    /// Seeds of the first round, and the most; one number for exactly that many
     #[arg(long, value_name = "MIN..MAX", default_value = "10..100", value_parser = seeds)]
     pub(super) seeds: Seeds,
-    /// How often an interval holds the truth
+    /// Confidence level of the intervals
     #[arg(long, default_value = "0.95", value_parser = share)]
     pub(super) confidence: f64,
-    /// Add seeds until every interval is within so much of the baseline's mean on either side
+    /// Add seeds until every interval is within this share of the baseline's mean, on either side
     #[arg(long, default_value = "2%", value_parser = share)]
     pub(super) within: f64,
     /// Figures to judge, by their names in compare.json; those of latency and throughput if absent
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
     pub(super) metrics: Vec<String>,
-    /// Give every scenario seeds of its own instead of the same requests
+    /// Give every scenario its own seeds instead of the same requests
     #[arg(long)]
     pub(super) independent: bool,
     /// Folder for compare.json, figures of every seed (CSV), and figures (SVG); none if absent
@@ -69,7 +69,9 @@ pub(super) struct Seeds {
 fn seeds(text: &str) -> Result<Seeds, String> {
     let number = |text: &str| {
         let number = text.trim().parse::<u32>();
-        number.map_err(|_| format!("`{text}` is no number of seeds, write MIN..MAX as in 10..100"))
+        number.map_err(|_| {
+            format!("`{text}` is not a number of seeds; write MIN..MAX, as in 10..100")
+        })
     };
     let (first, most) = match text.split_once("..") {
         Some((first, most)) => (number(first)?, number(most)?),
@@ -84,7 +86,8 @@ fn share(text: &str) -> Result<f64, String> {
         Some(digits) => (digits.trim(), 0.01),
         None => (text.trim(), 1.0),
     };
-    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no share, such as 2%"))?;
+    let number: f64 =
+        digits.parse().map_err(|_| format!("`{text}` is not a share; write one such as 2%"))?;
     Ok(number * unit)
 }
 

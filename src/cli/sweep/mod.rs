@@ -84,7 +84,7 @@ impl ReportArguments {
         let Some(name) = self.metrics.iter().find(|name| !is_known(name)) else { return Ok(()) };
         let near = profiles::closest(name, known.iter().map(String::as_str));
         let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        Err(Failure::input(format!("--metric {name}: is no figure of a run{hint}")))
+        Err(Failure::input(format!("--metric {name}: is not a figure of a run{hint}")))
     }
 }
 

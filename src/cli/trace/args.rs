@@ -41,17 +41,12 @@ pub(super) struct SourceArguments {
     /// or jsonl; told by the first line if absent
     #[arg(long, value_parser = writable)]
     pub(super) format: Option<TraceFormat>,
-    /// Unit of the clock: wall-clock, s, ms, us or ns; told by format or column if absent
-    #[arg(long, value_name = "UNIT", value_parser = str::parse::<TimeUnit>)]
-    time_unit: Option<TimeUnit>,
     /// Tokens per hash id; told by the format if absent
     #[arg(long, value_name = "TOKENS")]
     hash_block_tokens: Option<u32>,
-    /// Column of a role whose name differs, as in `prompt_tokens=ctx`; roles are arrival,
-    /// prompt_tokens, output_tokens, session, hash_ids; may be repeated
-    #[arg(long = "column", value_name = "ROLE=NAME", value_parser = column)]
-    columns: Vec<(String, String)>,
-    /// Which row is time zero
+    #[command(flatten)]
+    columns: ColumnArguments,
+    /// Row that is time zero
     #[arg(long, value_enum, default_value_t)]
     origin: OriginName,
     /// Seed of the requests drawn from servegen clients
@@ -68,8 +63,22 @@ enum OriginName {
     EarliestRow,
 }
 
-impl SourceArguments {
-    pub(super) fn options(&self) -> TraceOptions {
+/// What the columns of a trace hold.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ColumnArguments {
+    /// Say which column of the trace holds what, as in `prompt_tokens=ctx`: arrival, prompt_tokens, output_tokens,
+    /// session or hash_ids; may be repeated. Common names are known
+    #[arg(long = "column", value_name = "ROLE=NAME", value_parser = column)]
+    columns: Vec<(String, String)>,
+    /// Unit of the arrival times: wall-clock, s, ms, us or ns; read from the format or the name of the column if
+    /// absent
+    #[arg(long, value_name = "UNIT", value_parser = str::parse::<TimeUnit>)]
+    time_unit: Option<TimeUnit>,
+}
+
+impl ColumnArguments {
+    /// How a trace with these columns is read.
+    pub(in crate::cli) fn options(&self) -> TraceOptions {
         let mut columns = ColumnMap::default();
         for (role, name) in &self.columns {
             let column = match role.as_str() {
@@ -81,16 +90,20 @@ impl SourceArguments {
             };
             *column = Some(name.clone());
         }
+        TraceOptions { columns, time_unit: self.time_unit, ..TraceOptions::default() }
+    }
+}
+
+impl SourceArguments {
+    pub(super) fn options(&self) -> TraceOptions {
         TraceOptions {
-            columns,
-            time_unit: self.time_unit,
             hash_block_tokens: self.hash_block_tokens,
             origin: match self.origin {
                 OriginName::FirstRow => Origin::FirstRow,
                 OriginName::EarliestRow => Origin::EarliestRow,
             },
             seed: Seed(self.seed),
-            ..TraceOptions::default()
+            ..self.columns.options()
         }
     }
 }
@@ -167,7 +180,7 @@ pub(super) struct GenerateArguments {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) hash_block_tokens: u32,
     /// Model whose tokeniser the workload flags mean
-    #[arg(long, help_heading = "Workload")]
+    #[arg(long, help_heading = "Traffic")]
     pub(super) model: Option<String>,
     #[command(flatten)]
     pub(super) workload: WorkloadArguments,
@@ -177,7 +190,7 @@ pub(super) struct GenerateArguments {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Prints workload.arrivals of type adapter_counts for a scenario. Functions are \
-    dealt out to adapters as dLoRA's workload generator does.\n\n\
+    assigned to adapters as dLoRA's workload generator does.\n\n\
     Examples:\n  \
     servecast trace adapter-counts AzureFunctionsInvocationTraceForTwoWeeksJan2021.txt \\\n    \
     --adapters 4 --rate 4 --streams shared-stream\n  \
@@ -194,11 +207,11 @@ pub(super) struct AdapterCountsArguments {
     /// Requests per second of all adapters together
     #[arg(long, value_name = "REQ_PER_S")]
     pub(super) rate: f64,
-    /// Functions that go to an adapter in a row
+    /// Consecutive functions that go to the same adapter
     #[arg(long, value_name = "COUNT", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) map_stride: u32,
-    /// Deal out the functions that are called most first, rather than in order of their names
+    /// Assign the most called functions first, instead of in order of their names
     #[arg(long)]
     pub(super) by_calls: bool,
     /// First hour of the trace that is used
@@ -212,7 +225,7 @@ pub(super) struct AdapterCountsArguments {
     /// Standard deviation of the gaps of an adapter / their mean
     #[arg(long, default_value_t = 1.0)]
     pub(super) cv: f64,
-    /// What the gaps of different adapters have to do with one another
+    /// How the gaps of different adapters are related
     #[arg(long, value_enum, default_value_t)]
     pub(super) streams: StreamsName,
     /// Print one line, for --set
@@ -222,16 +235,21 @@ pub(super) struct AdapterCountsArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(super) enum StreamsName {
-    /// Nothing
+    /// Independent of each other
     #[default]
     Independent,
-    /// The same but for the rate, as dLoRA draws them
+    /// Equal but for the rate, as dLoRA draws them
     SharedStream,
 }
 
 fn column(text: &str) -> Result<(String, String), String> {
     const ROLES: [&str; 5] = ["arrival", "prompt_tokens", "output_tokens", "session", "hash_ids"];
-    let (role, name) = text.split_once('=').ok_or("write ROLE=NAME")?;
+    let (role, name) = text.split_once('=').ok_or("must be ROLE=NAME, as in arrival=ts")?;
+    let role = match role {
+        "input" | "prompt" => "prompt_tokens",
+        "output" => "output_tokens",
+        other => other,
+    };
     if ROLES.contains(&role) {
         return Ok((role.to_owned(), name.to_owned()));
     }

@@ -6,7 +6,7 @@ mod generate;
 
 use std::path::Path;
 
-pub(super) use args::TraceArguments;
+pub(super) use args::{ColumnArguments, TraceArguments};
 
 use super::failure::Failure;
 use super::replace;

@@ -22,7 +22,7 @@ impl<'de> Deserialize<'de> for Numbers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let number = |word: &str| {
-            word.parse().map_err(|_| D::Error::custom(format!("`{word}` is no whole number")))
+            word.parse().map_err(|_| D::Error::custom(format!("`{word}` is not a whole number")))
         };
         text.split_whitespace().map(number).collect::<Result<_, _>>().map(Self)
     }

@@ -1,7 +1,7 @@
 //! Rows of CSV files with a header: one record buffer, fields as bytes, nothing allocated per row
 //! unless it has hash ids.
 
-use std::io;
+use std::io::{self, BufRead};
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -33,11 +33,12 @@ pub(super) struct CsvRows {
 impl CsvRows {
     pub(super) fn open(
         path: &Path,
-        input: Input,
+        mut input: Input,
         format: TraceFormat,
         options: &TraceOptions,
     ) -> Result<Self, TraceError> {
-        let mut reader = csv::ReaderBuilder::new().from_reader(input);
+        let first = input.fill_buf().map_err(|error| TraceError::unreadable(path, error))?;
+        let mut reader = csv::ReaderBuilder::new().delimiter(separator(first)).from_reader(input);
         let header = reader.byte_headers().map_err(|error| problem(path, error))?.clone();
         if header.is_empty() {
             return Err(TraceError::unusable(path, "the trace is empty; it must have a header"));
@@ -132,6 +133,15 @@ impl Source for CsvRows {
     }
 }
 
+/// What stands between the names of a header: a comma, unless there are more semicolons or tabs.
+fn separator(text: &[u8]) -> u8 {
+    let mut lines = text.split(|&c| c == b'\n');
+    let header = lines.find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
+    let count = |mark: u8| header.split(|&c| c == mark).count();
+    // Of equals the last one is taken.
+    [b'\t', b';', b','].into_iter().max_by_key(|mark| count(*mark)).unwrap_or(b',')
+}
+
 /// Ids with blanks or semicolons between them, brackets around them or not.
 fn ids(column: &str, text: &[u8]) -> Result<Vec<u64>, String> {
     text.split(|c| matches!(c, b' ' | b';' | b',' | b'[' | b']'))
@@ -150,14 +160,20 @@ pub(super) fn problem(path: &Path, error: csv::Error) -> TraceError {
     let line = error.position().map_or(0, csv::Position::line);
     match error.into_kind() {
         csv::ErrorKind::Io(source) => TraceError::unreadable(path, source),
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => TraceError::row(
-            path,
-            line,
-            format!(
-                "a row must have as many fields as the header, {expected_len}, got {len} \
-                 (is the file cut off?)"
-            ),
-        ),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            let why = if len < expected_len {
+                "is the file cut off?"
+            } else {
+                "are there commas inside numbers or texts?"
+            };
+            TraceError::row(
+                path,
+                line,
+                format!(
+                    "a row must have as many fields as the header, {expected_len}, got {len} ({why})"
+                ),
+            )
+        }
         other => TraceError::unreadable(path, io::Error::other(format!("{other:?}"))),
     }
 }

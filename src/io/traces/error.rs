@@ -73,25 +73,54 @@ pub struct MissingColumn {
     pub line: u64,
     /// The format the file is read as.
     pub format: TraceFormat,
-    /// What the column holds.
-    pub role: &'static str,
-    /// The names that would do.
-    pub accepted: Vec<String>,
+    /// What is missing, at least one.
+    pub missing: Vec<MissingRole>,
     /// The columns that are there.
     pub found: Vec<String>,
-    /// The present column whose name is closest to an accepted one.
+}
+
+/// What no column is known to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingRole {
+    /// What the column holds, in words.
+    pub role: &'static str,
+    /// What it is called where columns are named.
+    pub key: &'static str,
+    /// The names that would do.
+    pub accepted: Vec<String>,
+    /// The present column that is probably meant.
     pub closest: Option<String>,
 }
 
 impl fmt::Display for MissingColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, format, role, .. } = self;
-        let (accepted, found) = (quoted(&self.accepted), quoted(&self.found));
-        write!(f, "{file}:{line}: {format} needs a column for {role} ({accepted}), found {found}")?;
-        match &self.closest {
-            Some(name) => write!(f, "; is `{name}` meant?"),
-            None => Ok(()),
-        }
+        let Self { file, line, format, missing, found } = self;
+        let list = |each: Vec<String>| each.join(", ");
+        let roles = missing.iter().map(|one| match one.accepted.as_slice() {
+            [] => one.role.to_owned(),
+            [only] => format!("{} (`{only}`)", one.role),
+            [first, ..] => format!("{} (such as `{first}`)", one.role),
+        });
+        let columns = if missing.len() == 1 { "a column" } else { "columns" };
+        write!(f, "{file}:{line}: {format} needs {columns} for {}", list(roles.collect()))?;
+        write!(f, ", found {}", quoted(found))?;
+        let name = |one: &MissingRole| one.closest.clone().unwrap_or_else(|| "NAME".to_owned());
+        let options = missing.iter().map(|one| {
+            let name = name(one);
+            let mark = if name.chars().all(|c| c.is_alphanumeric() || "_-./".contains(c)) {
+                ""
+            } else {
+                "'"
+            };
+            format!("--column {mark}{}={name}{mark}", one.key)
+        });
+        let keys = missing.iter().map(|one| format!("{} = \"{}\"", one.key, name(one)));
+        write!(
+            f,
+            "; say which it is, as in `{}`, or in a scenario `trace.columns = {{ {} }}`",
+            options.collect::<Vec<_>>().join(" "),
+            list(keys.collect())
+        )
     }
 }
 
@@ -128,51 +157,4 @@ fn quoted(names: &[String]) -> String {
         return "none".to_owned();
     }
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The name among `found` that is fewest edits away from one of `accepted`, if that is under half
-/// of its length.
-pub(super) fn closest(accepted: &[String], found: &[String]) -> Option<String> {
-    found
-        .iter()
-        .flat_map(|name| accepted.iter().map(move |wanted| (edits(wanted, name), name)))
-        .filter(|(distance, name)| distance * 2 < name.len())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name.clone())
-}
-
-/// The Levenshtein distance, upper and lower case being equal.
-fn edits(a: &str, b: &str) -> usize {
-    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn edits_count_insertions_deletions_and_replacements() {
-        assert_eq!(edits("kitten", "sitting"), 3);
-        assert_eq!(edits("", "abc"), 3);
-        assert_eq!(edits("Tokens", "tokens"), 0);
-    }
-
-    #[test]
-    fn a_far_name_is_no_suggestion() {
-        let names = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        let found = names(&["id", "prompt_token"]);
-        assert_eq!(closest(&names(&["prompt_tokens"]), &found).as_deref(), Some("prompt_token"));
-        assert_eq!(closest(&names(&["arrival_s"]), &found), None);
-    }
 }

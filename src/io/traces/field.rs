@@ -48,6 +48,9 @@ pub(super) fn stamp(unit: TimeUnit, column: &str, text: &[u8]) -> Result<i64, St
         });
     };
     decimal(text, digits).or_else(|| exponential(text, digits)).ok_or_else(|| {
+        if let Some(problem) = comma_problem(column, text) {
+            return problem;
+        }
         format!(
             "`{column}` must be a finite number of {unit}, got `{}`",
             String::from_utf8_lossy(text)
@@ -113,7 +116,21 @@ fn nearest(value: f64) -> Option<i64> {
 /// A token count: a whole number, with no fraction but zeros.
 pub(super) fn tokens(column: &str, text: &[u8]) -> Result<u32, String> {
     let text = text.trim_ascii();
-    decimal_tokens(text).ok_or_else(|| token_problem(column, &String::from_utf8_lossy(text)))
+    decimal_tokens(text).ok_or_else(|| {
+        let whole = || token_problem(column, &String::from_utf8_lossy(text));
+        comma_problem(column, text).unwrap_or_else(whole)
+    })
+}
+
+/// What to say of a number with a comma: whether it is one of decimals or of thousands nobody knows.
+fn comma_problem(column: &str, text: &[u8]) -> Option<String> {
+    let is_number = text.iter().all(|c| c.is_ascii_digit() || b"-.,".contains(c));
+    (is_number && text.contains(&b',')).then(|| {
+        format!(
+            "`{column}` must have a point before its decimals and no commas, got `{}`",
+            String::from_utf8_lossy(text)
+        )
+    })
 }
 
 fn decimal_tokens(text: &[u8]) -> Option<u32> {

@@ -85,7 +85,7 @@ impl TraceFormat {
             None => Err(TraceError::unusable(path, "the trace is empty; it must have a row")),
             Some(b'[') => Err(TraceError::unusable(
                 path,
-                "a JSON list is no trace; it must have one object a line, and token counts rather \
+                "a JSON list is not a trace; a trace must have one object a line, and token counts rather \
                  than texts (a ShareGPT file must be tokenised first)",
             )),
             Some(b'{') if has(&["\"chat_id\"", "\"hash_ids\""]) => Ok(Self::Bailian),
@@ -96,7 +96,7 @@ impl TraceFormat {
             Some(b'{') => Ok(Self::Jsonl),
             Some(_) if functions::speaks_of_functions(line) => Err(TraceError::unusable(
                 path,
-                "calls of functions are no requests, as they have no lengths; `servecast trace \
+                "calls of functions are not requests: they have no lengths; `servecast trace \
                  adapter-counts` makes arrivals of adapters of them",
             )),
             Some(_) if has(&["TIMESTAMP", "ContextTokens"]) => Ok(Self::Azure),
@@ -171,10 +171,23 @@ impl TimeUnit {
         }
     }
 
-    /// The unit that a column's name ends in: `arrival_time_ns`, `timestamp_ms`, `arrival_s`.
+    /// The unit that a column's name ends in: `arrival_time_ns`, `timestamp_ms`, `arrival_s`, `Time (seconds)`.
     pub(super) fn from_suffix(column: &str) -> Option<Self> {
-        let (_, suffix) = column.rsplit_once('_')?;
-        Self::from_str(suffix).ok()
+        let column = column.trim_end_matches([')', ']', ' ']);
+        let (_, suffix) = column.rsplit_once(['_', ' ', '(', '[', '-', '.'])?;
+        match suffix.to_ascii_lowercase().as_str() {
+            "s" | "sec" | "secs" | "second" | "seconds" => Some(Self::Seconds),
+            "ms" | "msec" | "millis" | "milliseconds" => Some(Self::Milliseconds),
+            "us" | "usec" | "micros" | "microseconds" => Some(Self::Microseconds),
+            "ns" | "nanos" | "nanoseconds" => Some(Self::Nanoseconds),
+            _ => None,
+        }
+    }
+
+    /// Its name in scenarios and on the command line.
+    #[cfg(feature = "cli")]
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(unit, _)| *unit == self).map_or("", |(_, name)| name)
     }
 }
 

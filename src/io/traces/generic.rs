@@ -1,7 +1,8 @@
 //! CSV and JSON lines of no particular project: the columns are stated
 //! ([`ColumnMap`](super::ColumnMap)) or go by the names below. The clock's unit is stated, or the
 //! end of the column's name (`_s`, `_ms`, `_us`, `_ns`), or a date; a bare number under a bare name
-//! is refused, since units differ by nine orders of magnitude between projects. Zero tokens are
+//! is refused, since units differ by nine orders of magnitude between projects. Case, blanks and marks between
+//! the words of a name do not matter. Zero tokens are
 //! refused too: nobody said what they mean.
 
 use super::layout::Layout;
@@ -33,6 +34,23 @@ pub(super) const LAYOUT: Layout = Layout {
         "arrival_timestamp",
         "timestamp",
         "time",
+        "arrival_seconds",
+        "arrival_time_seconds",
+        "time_s",
+        "time_ms",
+        "time_us",
+        "time_ns",
+        "ts",
+        "ts_ms",
+        "ts_ns",
+        "start_time",
+        "start_time_s",
+        "start_time_ms",
+        "request_time",
+        "request_timestamp",
+        "created_at",
+        "sent_at",
+        "datetime",
     ],
     prompt: &[
         "prompt_tokens",
@@ -47,6 +65,15 @@ pub(super) const LAYOUT: Layout = Layout {
         "request_tokens",
         "Request tokens",
         "ContextTokens",
+        "num_prompt_tokens",
+        "num_input_tokens",
+        "prompt_token_count",
+        "input_token_count",
+        "prompt_token_length",
+        "input_token_length",
+        "prefill_tokens",
+        "tokens_in",
+        "isl",
     ],
     output: &[
         "output_tokens",
@@ -60,6 +87,19 @@ pub(super) const LAYOUT: Layout = Layout {
         "response_tokens",
         "Response tokens",
         "GeneratedTokens",
+        "num_output_tokens",
+        "num_completion_tokens",
+        "num_generated_tokens",
+        "completion_token_count",
+        "output_token_count",
+        "output_token_length",
+        "completion_length",
+        "completion_len",
+        "response_length",
+        "response_len",
+        "decode_tokens",
+        "tokens_out",
+        "osl",
     ],
     session: &["session", "session_id", "conversation_id", "Session ID"],
     hash_ids: &["hash_ids"],

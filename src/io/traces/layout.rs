@@ -8,14 +8,14 @@ pub use crate::scenario::TraceColumns as ColumnMap;
 use super::azure;
 use super::bailian;
 use super::burstgpt;
-use super::error::MissingColumn;
 use super::error::TraceError;
-use super::error::closest;
+use super::error::{MissingColumn, MissingRole};
 use super::format::TimeUnit;
 use super::format::TraceFormat;
 use super::generic;
 use super::llmservingsim;
 use super::mooncake;
+use super::names::{closest, for_role, letters};
 use super::reader::TraceOptions;
 use super::sharegpt_lengths;
 use super::vidur;
@@ -45,6 +45,19 @@ impl Role {
         Self::Adapter,
     ];
 
+    /// Its name in `trace.columns` and `--column`.
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Arrival => "arrival",
+            Self::Prompt => "prompt_tokens",
+            Self::Output => "output_tokens",
+            Self::Session => "session",
+            Self::HashIds | Self::BlockTokens => "hash_ids",
+            Self::Class => "class",
+            Self::Adapter => "adapter",
+        }
+    }
+
     const fn title(self) -> &'static str {
         match self {
             Self::Arrival => "the arrival time",
@@ -56,6 +69,20 @@ impl Role {
             Self::Class => "the class",
             Self::Adapter => "the adapter",
         }
+    }
+}
+
+/// A column that is not there.
+struct Missing {
+    role: Role,
+    accepted: Vec<String>,
+    closest: Option<String>,
+}
+
+impl From<Missing> for MissingRole {
+    fn from(missing: Missing) -> Self {
+        let Missing { role, accepted, closest } = missing;
+        Self { role: role.title(), key: role.key(), accepted, closest }
     }
 }
 
@@ -129,6 +156,11 @@ impl Layout {
         }
     }
 
+    /// Whether it is of no particular project, so that names may be written in any way.
+    fn is_generic(&self) -> bool {
+        self.arrival == generic::LAYOUT.arrival
+    }
+
     fn names(&self, role: Role) -> &'static [&'static str] {
         match role {
             Role::Arrival => self.arrival,
@@ -168,6 +200,7 @@ impl Columns {
     ) -> Result<Self, TraceError> {
         let layout = Layout::of(format);
         let mut found: [Option<(String, usize)>; Role::ALL.len()] = Default::default();
+        let mut missing: Vec<Missing> = Vec::new();
         for role in Role::ALL {
             let stated = stated(&options.columns, role);
             let accepted: Vec<String> = match stated {
@@ -179,18 +212,12 @@ impl Columns {
                 Role::Arrival => layout.timing == Timing::Required,
                 _ => false,
             };
-            let position = position(&accepted, present);
+            let position = position(&accepted, present).or_else(|| {
+                let is_free = stated.is_none() && layout.is_generic();
+                is_free.then(|| position_by_letters(&accepted, present)).flatten()
+            });
             if position.is_none() && (required || stated.is_some()) {
-                let closest = closest(&accepted, present);
-                return Err(TraceError::MissingColumn(Box::new(MissingColumn {
-                    file: path.display().to_string(),
-                    line,
-                    format,
-                    role: role.title(),
-                    accepted,
-                    found: present.to_vec(),
-                    closest,
-                })));
+                missing.push(Missing { role, accepted, closest: None });
             }
             let twice = position.filter(|at| present[at + 1..].contains(&present[*at]));
             if let Some(at) = twice {
@@ -198,6 +225,23 @@ impl Columns {
                 return Err(TraceError::row(path, line, problem));
             }
             found[role as usize] = position.map(|at| (present[at].clone(), at));
+        }
+        if !missing.is_empty() {
+            let taken: Vec<usize> = found.iter().flatten().map(|(_, at)| *at).collect();
+            let is_free = |at: &usize| !taken.contains(at);
+            let free: Vec<String> =
+                (0..present.len()).filter(is_free).map(|at| present[at].clone()).collect();
+            for one in &mut missing {
+                let near = closest(&one.accepted, &free);
+                one.closest = near.or_else(|| for_role(one.role, &free));
+            }
+            return Err(TraceError::MissingColumn(Box::new(MissingColumn {
+                file: path.display().to_string(),
+                line,
+                format,
+                missing: missing.into_iter().map(Into::into).collect(),
+                found: present.to_vec(),
+            })));
         }
         let arrival = found[Role::Arrival as usize].as_ref().map(|(name, _)| name.as_str());
         Ok(Self {
@@ -240,7 +284,8 @@ impl Columns {
             return Ok(());
         }
         Err(format!(
-            "the unit of column `{}` is unknown (first value `{}`); state it: s, ms, us, ns",
+            "the name of column `{}` does not say the unit of its times (first value `{}`); state it, as in \
+             `--time-unit ms` or `trace.time_unit = \"ms\"`: s, ms, us or ns",
             self.name(Role::Arrival).unwrap_or_default(),
             String::from_utf8_lossy(stamp)
         ))
@@ -266,6 +311,14 @@ fn position(accepted: &[String], present: &[String]) -> Option<usize> {
     let folded =
         |name: &String| present.iter().position(|column| column.eq_ignore_ascii_case(name));
     accepted.iter().find_map(exact).or_else(|| accepted.iter().find_map(folded))
+}
+
+/// The first accepted name of which the letters are present, in any case and with anything between the words.
+fn position_by_letters(accepted: &[String], present: &[String]) -> Option<usize> {
+    accepted.iter().find_map(|name| {
+        let wanted = letters(name);
+        present.iter().position(|column| letters(column) == wanted)
+    })
 }
 
 fn unit_of_name(column: &str) -> Option<TimeUnit> {

@@ -28,6 +28,7 @@ mod json_rows;
 mod layout;
 mod llmservingsim;
 mod mooncake;
+mod names;
 mod reader;
 mod reuse;
 mod servegen;
@@ -37,7 +38,7 @@ mod write;
 
 pub use clock::{GapSummary, TimeSummary};
 pub use describe::{LengthSummary, TraceSummary, describe, describe_and_open};
-pub use error::{MissingColumn, TraceError};
+pub use error::{MissingColumn, MissingRole, TraceError};
 pub use field::parse_wall_clock;
 pub use format::{TimeUnit, TraceFormat};
 pub use functions::{FunctionCalls, FunctionMapping, FunctionOrder, FunctionWindow};

@@ -45,10 +45,12 @@ pub struct Slos(Vec<(SloMetric, f64)>);
 #[non_exhaustive]
 pub enum SloError {
     /// No `KEY:VALUE` pair.
-    #[error("--goodput: `{0}` is no KEY:VALUE pair; write for example ttft:500 (milliseconds)")]
+    #[error(
+        "--goodput: `{0}` is not a KEY:VALUE pair; write, for example, ttft:500 (milliseconds)"
+    )]
     Pair(String),
     /// An unknown name.
-    #[error("--goodput: `{0}` is no latency; give ttft, tpot or e2el")]
+    #[error("--goodput: `{0}` is not a latency; give ttft, tpot or e2el")]
     Metric(String),
     /// No usable number.
     #[error(
@@ -197,9 +199,9 @@ mod tests {
         for (words, message) in [
             (
                 "ttft",
-                "--goodput: `ttft` is no KEY:VALUE pair; write for example ttft:500 (milliseconds)",
+                "--goodput: `ttft` is not a KEY:VALUE pair; write, for example, ttft:500 (milliseconds)",
             ),
-            ("itl:5", "--goodput: `itl` is no latency; give ttft, tpot or e2el"),
+            ("itl:5", "--goodput: `itl` is not a latency; give ttft, tpot or e2el"),
             (
                 "tpot:x",
                 "--goodput: tpot: `x` must be a number of milliseconds, at least 0, such as 500",

@@ -111,7 +111,7 @@ impl Columns {
         let wrong = |place: &Place| {
             let (table, text) = (&tables[place.table], cell(place));
             let column = &table.columns[place.column];
-            format!("{}: {column}: `{text}` is no number", table.place(index))
+            format!("{}: {column}: `{text}` is not a number", table.place(index))
         };
         let seconds = |place: &Option<Place>| match place {
             None => Ok(None),
@@ -179,7 +179,7 @@ impl Columns {
 
 fn unknown(key: &str) -> String {
     format!(
-        "requests.columns.{key}: is no quantity; known are {} with a unit (_s, _ms, _us, _ns), and \
+        "requests.columns.{key}: is not a quantity; known quantities are {} with a unit (_s, _ms, _us, _ns), and \
          {}",
         TIMES.join(", "),
         OTHERS.join(", ")

@@ -165,9 +165,9 @@ fn what_is_wrong_is_named() {
     let rows = table(&["at", "in", "out", "ttft", "e2e"], &[&["0", "x", "3", "1", "3"]]);
     let fails = |config: &str, tables: &[Table]| experiment(config).sent(tables).unwrap_err();
     let rows = std::slice::from_ref(&rows);
-    assert_eq!(fails(COLUMNS, rows), "requests.csv: line 2: in: `x` is no number");
+    assert_eq!(fails(COLUMNS, rows), "requests.csv: line 2: in: `x` is not a number");
     let config = "columns = { arrival = 'at' }";
-    assert!(fails(config, rows).starts_with("requests.columns.arrival: is no quantity"));
+    assert!(fails(config, rows).starts_with("requests.columns.arrival: is not a quantity"));
     let config = "columns = { arrival_s = 'when' }";
     assert_eq!(fails(config, rows), "requests.columns.arrival_s: no table has a column `when`");
     let config = format!("repeat = {{ prompts = 0 }}\n{COLUMNS}");

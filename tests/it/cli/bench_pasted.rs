@@ -244,7 +244,10 @@ fn what_is_not_simulated_of_a_pasted_command_is_refused_by_its_name() {
         ),
         (format!("{SGLANG} --model Qwen/Qwen2.5-7B --burstiness 2"), "--burstiness: is a flag of"),
         (format!("{SGLANG} --backend lmdeploy --model Qwen/Qwen2.5-7B"), "'lmdeploy'"),
-        (format!("{SGLANG} --backend openai --model Qwen/Qwen2.5-7B"), "is no backend of sglang"),
+        (
+            format!("{SGLANG} --backend openai --model Qwen/Qwen2.5-7B"),
+            "is not a backend of sglang",
+        ),
         (
             "bench --model Qwen/Qwen2.5-7B --gpu H100 --backend vllm".to_owned(),
             "--backend vllm: is a backend of both tools",

@@ -114,9 +114,9 @@ fn what_cannot_be_fitted_is_refused_by_name() {
         ("plain.toml", "plain.toml: has no table [measured]"),
         (
             "empty.txt",
-            "empty.txt: is no scenario; what a benchmark tool printed or wrote needs --server",
+            "empty.txt: is not a scenario; what a benchmark tool printed or wrote needs --server",
         ),
-        ("result.json", "result.json: is no scenario; what a benchmark tool printed"),
+        ("result.json", "result.json: is not a scenario; what a benchmark tool printed"),
         ("--server varied.toml low.jsonl", "varied.toml: variants: must be absent with --server"),
         (
             "--server server.toml low.jsonl --hold-out ./low.jsonl",

@@ -193,7 +193,7 @@ fn figures_are_judged_by_name() {
     assert!(["higher", "lower"].contains(&judged[1]["verdict"].as_str().unwrap()));
     cli.words("compare d.toml --seeds 3 --metric p42_ttft_ms")
         .expect_exit(2)
-        .stderr_has("--metric: p42_ttft_ms: is no figure that every run has, such as arrived");
+        .stderr_has("--metric: p42_ttft_ms: is not a figure that every run has, such as arrived");
 }
 
 #[test]
@@ -203,10 +203,10 @@ fn what_cannot_be_compared_is_refused() {
         ("s.toml", "s.toml: has no variants to compare with"),
         ("s.toml absent.toml", "absent.toml"),
         ("s.toml s.toml --confidence 1.5", "must be within 0.5 and 0.9999, got 1.5"),
-        ("s.toml s.toml --confidence often", "`often` is no share"),
+        ("s.toml s.toml --confidence often", "`often` is not a share"),
         ("s.toml s.toml --seeds 1", "an interval takes at least 3 seeds, got 1"),
         ("s.toml s.toml --seeds 9..5", "MAX must be within 9..=100000, got 5"),
-        ("s.toml s.toml --seeds few", "`few` is no number of seeds"),
+        ("s.toml s.toml --seeds few", "`few` is not a number of seeds"),
         ("s.toml s.toml --within 0", "must be more than 0"),
         ("s.toml s.toml --overwrite", "--output-dir"),
         ("", "SCENARIOS"),

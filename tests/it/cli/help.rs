@@ -13,8 +13,9 @@ fn help(command: &str) -> String {
     lines.join("\n")
 }
 
-pub(super) const COMMANDS: [&str; 27] = [
+pub(super) const COMMANDS: [&str; 28] = [
     "",
+    "init",
     "run",
     "serve",
     "sweep",
@@ -48,6 +49,39 @@ fn every_command_explains_itself() {
     for command in COMMANDS {
         let name = format!("help {command}").trim().replace(' ', "_");
         insta::assert_snapshot!(name, help(command));
+    }
+}
+
+#[test]
+fn the_short_help_of_bench_fits_a_screen_and_names_the_long_one() {
+    let help = |flag: &str| Cli::new().words(&format!("bench {flag}")).expect_exit(0).stdout();
+    let short = help("-h");
+    assert!(short.lines().count() <= 60, "{} lines:\n{short}", short.lines().count());
+    assert!(short.contains("`--help` lists all flags"), "{short}");
+    // Every group has its heading, and flags of one engine stand in a group of theirs.
+    let long = help("--help");
+    let mut heading = "";
+    for line in long.lines() {
+        match line.strip_suffix(':') {
+            Some(title) if !line.starts_with(' ') => heading = title,
+            _ => {}
+        }
+        let of = |flag: &str| line.trim_start().starts_with(flag);
+        if of("--block-size") || of("--max-num-seqs") {
+            assert_eq!(heading, "Server flags of vLLM");
+        }
+        if of("--disable-radix-cache") {
+            assert_eq!(heading, "Server flags of SGLang");
+        }
+        if of("--gsp-") {
+            assert_eq!(heading, "Traffic of sglang.bench_serving");
+        }
+        if of("--ramp-up-") || of("--prefix-repetition-") {
+            assert_eq!(heading, "Traffic of vllm bench serve");
+        }
+        if of("--set ") || of("--output-dir") {
+            assert_eq!(heading, "Simulation");
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod gateway;
 mod goals;
 mod help;
 mod imports;
+mod init;
 mod inputs;
 mod man;
 #[cfg(feature = "calibrate")]

@@ -385,5 +385,5 @@ fn a_run_says_what_its_result_hangs_on() {
     assert!(value["warnings"]["figures"]["load"].as_f64().unwrap() > 5.0, "{value}");
     assert_eq!(value["warnings"]["texts"].as_array().unwrap().len(), 1, "{value}");
     let derived = cli.words("run s.toml --no-files").expect_exit(0);
-    derived.stderr_has("warning: the KV capacity is derived");
+    derived.stderr_has("warning: KV capacity is derived");
 }

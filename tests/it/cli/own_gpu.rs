@@ -96,5 +96,5 @@ fn files_of_gpus_that_are_none_are_refused_with_what_is_wrong() {
     refused(&with("link_gb_s", "link_speed"), "spec.link_speed: unknown key `link_speed`");
     refused("", "missing key `spec`");
     let cli = Cli::new().file("s.toml", SCENARIO);
-    cli.words("run s.toml --no-files").expect_exit(2).stderr_has("slow.toml: No such file");
+    cli.words("run s.toml --no-files").expect_exit(2).stderr_has("slow.toml: no such file");
 }

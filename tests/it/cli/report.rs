@@ -134,7 +134,7 @@ fn files_of_others_are_not_replaced() {
     let cli = Cli::with_scenario();
     cli.words("run s.toml --output-dir out").expect_exit(0);
     let cli = cli.file("out/report.html", "<html>mine</html>");
-    cli.words("report out").expect_exit(2).stderr_has("report.html: is no page of servecast");
+    cli.words("report out").expect_exit(2).stderr_has("report.html: was not made by servecast");
     assert_eq!(cli.read("out/report.html"), "<html>mine</html>");
     cli.words("report out --overwrite").expect_exit(0);
     assert!(cli.read("out/report.html").contains("<h1>small</h1>"));

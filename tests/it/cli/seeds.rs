@@ -95,7 +95,7 @@ fn bad_calibrations_are_refused_with_their_place() {
     let cli = Cli::with_scenario().file("c.toml", broken).file("d.toml", "name = 'x'\n");
     for (file, message) in [
         ("c.toml", "c.toml: covariance: must be positive definite"),
-        ("d.toml", "d.toml: is no calibration"),
+        ("d.toml", "d.toml: is not a calibration"),
         ("e.toml", "e.toml: "),
     ] {
         let words = format!("run s.toml --calibration {file}");

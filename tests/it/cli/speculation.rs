@@ -130,7 +130,7 @@ fn what_contradicts_itself_is_refused() {
     refused("{ type = \"mean_length\", tokens = 2.5, probability = 0.5 }", "unknown key");
     refused("{ type = \"per_position\", probability = 1.5 }", "above 0 and at most 1, got 1.5");
     refused("{ type = \"recorded\", path = \"\" }", "acceptance.path: must be the name of a file");
-    refused("{ type = \"recorded\", path = \"none.jsonl\" }", "none.jsonl: No such file");
+    refused("{ type = \"recorded\", path = \"none.jsonl\" }", "none.jsonl: no such file");
     let rate = "{ type = \"per_position\", probability = 0.5 }\nacceptance_rate = 0.5";
     refused(rate, "unknown key `acceptance_rate`");
 }

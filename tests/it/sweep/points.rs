@@ -105,7 +105,7 @@ fn a_study_file_says_what_varies_and_flags_win_over_it() {
     for words in ["run study.toml", "calibrate study.toml"] {
         cli.words(words)
             .expect_exit(2)
-            .stderr_has("study.toml: sweep: is a study of many runs; `servecast sweep` takes it");
+            .stderr_has("study.toml: sweep: this file describes a study of many runs; run it with `servecast sweep`");
     }
 }
 
@@ -195,7 +195,7 @@ fn metrics_that_are_asked_for_are_printed() {
     assert_eq!(header, ["point", "p95_itl_ms", "steps"]);
     cli.words("sweep s.toml --seeds 2 --metric mean_ttf_ms --output-dir new")
         .expect_exit(2)
-        .stderr_has("--metric mean_ttf_ms: is no figure of a run; did you mean `mean_ttft_ms`?");
+        .stderr_has("--metric mean_ttf_ms: is not a figure of a run; did you mean `mean_ttft_ms`?");
     assert!(!cli.path("new").exists());
 }
 

@@ -11,7 +11,7 @@ fn bad_input_is_refused_in_one_line_and_leaves_nothing() {
         ("--vary cluster.replcas=1..4", "s.toml: cluster.replcas: unknown key `replcas`"),
         ("--vary cluster.replicas=4..1", "sweep: cluster.replicas: 4..1 is empty"),
         ("--vary cluster.replicas=", "sweep: cluster.replicas: has no values"),
-        ("--vary cluster.replicas=1..x", "--vary cluster.replicas=1..x: `x` is no number"),
+        ("--vary cluster.replicas=1..x", "--vary cluster.replicas=1..x: `x` is not a number"),
         (
             "--vary cluster.replicas=1,two",
             "s.toml: cluster.replicas: must be a whole number from 0 to 4294967295, got \"two\"",
@@ -63,7 +63,7 @@ fn a_table_that_is_no_study_is_refused() {
         ("seed = 3", "s.toml: sweep: unknown key `seed`"),
         ("axes = [{ path = \"a\" }]", "s.toml: sweep: missing key `values`"),
         ("axes = [{ path = \"a\", values = 3 }]", "sweep: a: must be a list or text, got 3"),
-        ("design = \"cube\"", "s.toml: sweep: unknown word `cube`"),
+        ("design = \"cube\"", "s.toml: sweep: unknown value `cube`"),
     ] {
         let cli = Cli::new().file("s.toml", format!("{SCENARIO}\n[sweep]\n{table}\n"));
         cli.words("sweep s.toml --output-dir out").expect_exit(2).stderr_has(message);

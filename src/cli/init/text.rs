@@ -1,0 +1,106 @@
+//! The scenario as it is written: short, with a comment where a newcomer needs one.
+
+use std::fmt::Write as _;
+
+use super::EngineName;
+use super::answers::{Answers, Traffic};
+use crate::io::traces::TraceOptions;
+
+/// The scenario of these answers, in TOML.
+pub(super) fn scenario(answers: &Answers) -> String {
+    let Answers { model, gpu, tp, replicas, ttft, tpot, .. } = answers;
+    let (engine, format) = match answers.engine {
+        EngineName::Vllm => ("vllm_v1", "vllm"),
+        EngineName::Sglang => ("sglang", "sglang"),
+    };
+    let mut text = format!(
+        "# A scenario of servecast. docs/scenarios.md lists every key with its unit and default.\n\
+         # What this file does not say is derived; `servecast run` reports what was taken.\n\
+         name = {}\n\n",
+        word(&answers.title())
+    );
+    text += &workload(&answers.traffic);
+    // Writing to a string does not fail.
+    let _ = write!(
+        text,
+        "\n\
+         [cluster]\n\
+         # Names of `servecast profile list`, or files of your own (docs/your-gpu-your-model.md).\n\
+         model = {}\n\
+         gpu = {}\n\
+         # GPUs of each replica, and how many replicas there are.\n\
+         tensor_parallel_size = {tp}\n\
+         replicas = {replicas}\n\
+         # How requests are sent to replicas: docs/scenarios.md#clusterrouter\n\
+         router = {{ type = \"round_robin\" }}\n\n\
+         [cluster.engine]\n\
+         # Settings have the names of the engine's own flags, such as {} (docs/scenarios.md).\n\
+         type = \"{engine}\"\n\n\
+         [report]\n\
+         # The benchmark block that is printed.\n\
+         format = \"{format}\"\n\
+         # SLOs in ms: time to first token, time per output token. The report says how many requests keep them.\n\
+         goodput = {{ ttft = {ttft}, tpot = {tpot} }}\n",
+        word(model),
+        word(gpu),
+        match answers.engine {
+            EngineName::Vllm => "max_num_seqs",
+            EngineName::Sglang => "max_running_requests",
+        },
+    );
+    text
+}
+
+fn workload(traffic: &Traffic) -> String {
+    match traffic {
+        Traffic::Drawn { rate, input_len, output_len } => format!(
+            "[workload]\n\
+             num_requests = 500\n\
+             # Requests per second of all replicas together. Other arrivals: docs/scenarios.md#workloadarrivals\n\
+             arrivals = {{ type = \"poisson\", rate_per_s = {rate} }}\n\
+             # Tokens; each length is drawn within 30 % of the mean. Other lengths: docs/scenarios.md#workloadlengths\n\
+             lengths = {{ type = \"vllm_random\", input_tokens = {input_len}, output_tokens = {output_len}, \
+             range_ratio = 0.3 }}\n"
+        ),
+        Traffic::Trace { path, options } => format!(
+            "# Recorded requests: arrival times, and tokens of prompts and answers (traces/README.md).\n\
+             [trace]\n\
+             # Relative to this file.\n\
+             path = {}\n{}\n\
+             [workload]\n\
+             arrivals = {{ type = \"trace\" }}\n\
+             lengths = {{ type = \"trace\" }}\n",
+            word(&path.display().to_string()),
+            reading(options),
+        ),
+    }
+}
+
+/// How the trace is read, where that was said.
+fn reading(options: &TraceOptions) -> String {
+    let mut text = String::new();
+    let columns = &options.columns;
+    let named = [
+        ("arrival", &columns.arrival),
+        ("prompt_tokens", &columns.prompt_tokens),
+        ("output_tokens", &columns.output_tokens),
+        ("session", &columns.session),
+        ("hash_ids", &columns.hash_ids),
+    ];
+    let named: Vec<String> = named
+        .iter()
+        .filter_map(|(role, name)| Some(format!("{role} = {}", word(name.as_ref()?))))
+        .collect();
+    if !named.is_empty() {
+        let _ = writeln!(text, "# Which column holds what.\ncolumns = {{ {} }}", named.join(", "));
+    }
+    if let Some(unit) = options.time_unit {
+        let _ = writeln!(text, "# Unit of the arrival times.\ntime_unit = \"{}\"", unit.name());
+    }
+    text
+}
+
+/// A text as TOML has it.
+fn word(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}

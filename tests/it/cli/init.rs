@@ -1,0 +1,114 @@
+//! `servecast init`: what it writes runs, and what it refuses says what to do.
+
+use super::Cli;
+
+const TRACE: &str = "ts_ms;isl;osl\n0;400;20\n250;300;30\n900;800;10\n";
+
+#[test]
+fn what_init_writes_is_simulated_as_it_says() {
+    for (options, says) in [
+        ("", "model = \"Qwen/Qwen3-8B\""),
+        (
+            "--model Qwen/Qwen3-32B --gpu H200 --rate 0.5 --ttft 300 --tpot 20.5",
+            "goodput = { ttft = 300, tpot = 20.5 }",
+        ),
+        ("--engine sglang --replicas 2 --input-len 300 --output-len 40", "type = \"sglang\""),
+        ("--model meta-llama/Llama-3.1-70B --gpu H100", "tensor_parallel_size = 4"),
+        ("--model meta-llama/Llama-3.1-70B --gpu H100 --tp 4 --rate 1", "tensor_parallel_size = 4"),
+        ("--input-len 16 --output-len 2", "input_tokens = 16, output_tokens = 2"),
+        ("--trace log.csv", "path = \"log.csv\""),
+        (
+            "--trace named.csv --column arrival=a --column input=b --column output=c --time-unit ms",
+            "time_unit = \"ms\"",
+        ),
+    ] {
+        let named = TRACE.replace("ts_ms;isl;osl", "a;b;c");
+        let cli = Cli::new().file("log.csv", TRACE).file("named.csv", named);
+        let told = cli.words(&format!("init s.toml {options}")).expect_exit(0);
+        let text = cli.read("s.toml");
+        assert!(text.contains(says), "{options}:\n{text}");
+        assert!(text.contains("docs/scenarios.md"), "{text}");
+        assert!(text.lines().count() <= 40, "{text}");
+        assert!(told.stdout().contains("servecast run s.toml"), "{}", told.stdout());
+        let set = if options.contains("--trace") { "" } else { "--set workload.num_requests=20" };
+        let block = cli.words(&format!("run s.toml --no-files {set}")).expect_exit(0).stdout();
+        assert!(block.contains("goodput"), "{block}");
+    }
+}
+
+#[test]
+fn the_commands_it_ends_with_run() {
+    let cli = Cli::new().file("log.csv", TRACE);
+    for options in ["--rate 2", "--trace log.csv"] {
+        let told = cli.words(&format!("init s.toml --overwrite {options}")).expect_exit(0).stdout();
+        let commands: Vec<&str> =
+            told.lines().filter_map(|line| line.strip_prefix("  servecast ")).collect();
+        assert_eq!(commands.len(), 3, "{told}");
+        assert!(commands[1].starts_with("plan s.toml --slo 'p99_ttft_ms<=500'"), "{told}");
+        assert!(commands[2].starts_with("sweep s.toml --vary"), "{told}");
+        let set = if options == "--rate 2" { " --set workload.num_requests=20" } else { "" };
+        for command in [commands[0], commands[2]] {
+            cli.words(&format!("{command}{set}")).expect_exit(0);
+        }
+        std::fs::remove_dir_all(cli.path("out")).unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_written_where_the_answers_do_not_fit_together() {
+    for (options, says) in [
+        (
+            "--model Qwen/Qwen3-8C",
+            "--model: `Qwen/Qwen3-8C` is neither in the catalogue nor a local config.json; did you mean `Qwen/Qwen3-8B`? `servecast profile list` names the models",
+        ),
+        (
+            "--gpu H10O",
+            "--gpu: `H10O` is neither in the catalogue nor a file ending in .toml; did you mean `H100`?",
+        ),
+        (
+            "--model meta-llama/Llama-3.1-70B --gpu H100 --tp 1",
+            "--tp: meta-llama/Llama-3.1-70B does not fit at tensor parallel size 1",
+        ),
+        (
+            "--model meta-llama/Llama-3.1-70B --gpu H100 --tp 1",
+            "--tp 4 holds the model and one sequence of its full length",
+        ),
+        ("--model Qwen/Qwen3-8B --tp 3", "tensor parallel size must divide 32 heads"),
+        (
+            "--model deepseek-ai/DeepSeek-V3 --gpu L4",
+            "--gpu: deepseek-ai/DeepSeek-V3 does not fit at tensor parallel size 8",
+        ),
+        ("--trace none.csv", "--trace: none.csv: cannot be read"),
+        ("--trace bad.csv", "--column prompt_tokens=plen"),
+        ("--rate 0", "must be a number above 0, got `0`"),
+        ("--rate 1 --trace bad.csv", "cannot be used with"),
+    ] {
+        let cli = Cli::new().file("bad.csv", "arrival_s,plen,output_tokens\n0,1,1\n");
+        cli.words(&format!("init s.toml {options}")).expect_exit(2).stderr_has(says);
+        assert_eq!(cli.left_behind(&["bad.csv"]), Vec::<String>::new(), "{options}");
+    }
+}
+
+#[test]
+fn a_file_that_is_there_is_kept_unless_it_is_to_be_replaced() {
+    let cli = Cli::new().file("s.toml", "mine");
+    let refused = cli.words("init s.toml").expect_exit(2);
+    refused.stderr_has("s.toml: exists already").stderr_has("--overwrite");
+    assert_eq!(cli.read("s.toml"), "mine");
+    cli.words("init s.toml --overwrite").expect_exit(0);
+    assert!(cli.read("s.toml").contains("[cluster]"));
+}
+
+#[test]
+fn paths_hold_for_a_scenario_in_another_folder() {
+    let cli = Cli::new().file("log.csv", TRACE).file("sub/keep", "");
+    cli.words("init sub/s.toml --trace log.csv").expect_exit(0);
+    cli.words("run sub/s.toml --no-files").expect_exit(0);
+}
+
+#[test]
+fn the_default_scenario_reads_as_it_does() {
+    let cli = Cli::new();
+    let told = cli.words("init").expect_exit(0).stdout();
+    insta::assert_snapshot!("init", format!("{told}\n{}", cli.read("scenario.toml")));
+}
