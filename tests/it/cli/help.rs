@@ -13,7 +13,7 @@ fn help(command: &str) -> String {
     lines.join("\n")
 }
 
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 27] = [
     "",
     "run",
     "serve",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 26] = [
     "bench",
     "check",
     "compare",
+    "explain",
     "trace",
     "trace describe",
     "trace convert",
