@@ -137,9 +137,10 @@ fn write(target: &Path, found: &Explained) -> Result<(), Failure> {
             .map(|part| Span { tone: tone(part.kind), seconds: part.span.as_secs_f64() })
             .collect(),
     });
-    let subtitle = match found.is_at_percentile {
-        true => format!("{}  ·  P{} of {}", found.scenario, found.percentile, found.metric.title()),
-        false => found.scenario.clone(),
+    let subtitle = if found.is_at_percentile {
+        format!("{}  ·  P{} of {}", found.scenario, found.percentile, found.metric.title())
+    } else {
+        found.scenario.clone()
     };
     let figure = span_figure(&subtitle, &rows.collect::<Vec<_>>());
     replace::replace(target, |file| Ok(file.write_all(figure.svg.as_bytes())?))

@@ -167,6 +167,7 @@ fn split(whole: SimDuration, part: SimDuration) -> (SimDuration, SimDuration) {
     (SimDuration::from_nanos(whole.as_nanos() - part.as_nanos()), part)
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn in_ms<S: Serializer>(span: &SimDuration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(span.as_millis_f64())
 }
