@@ -25,7 +25,7 @@
 //! | 6 | [`metrics`] | what happened |
 //! | 7 | [`study`] [`calibration`] [`conformance`] | a scenario that any thread can simulate; fitted parameters; recorded schedules |
 //! | 8 | [`io`] [`mod@load`] `plot` | traces, tables, run directories; scenarios with all that they name; figures |
-//! | 9 | [`sweep`] [`compare`] [`check`] [`plan`] [`validate`] [`catalogue`] `calibrate` `report` `serve` | studies of many runs; measured runs simulated again, and parameters fitted to them; what a model costs on a GPU; pages of what they left; a scenario as a server |
+//! | 9 | [`sweep`] [`compare`] [`explain`] [`check`] [`plan`] [`validate`] [`catalogue`] `calibrate` `report` `serve` | studies of many runs; measured runs simulated again, and parameters fitted to them; what a model costs on a GPU; pages of what they left; a scenario as a server |
 
 pub mod des;
 mod erased;
@@ -74,6 +74,7 @@ pub mod calibrate;
 pub mod catalogue;
 pub mod check;
 pub mod compare;
+pub mod explain;
 pub mod plan;
 #[cfg(feature = "sweep")]
 pub mod report;
@@ -86,6 +87,7 @@ pub mod validate;
 pub mod cli;
 
 pub use compare::Compare;
+pub use explain::Explain;
 pub use load::load;
 pub use plan::Plan;
 pub use study::Run;

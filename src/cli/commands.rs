@@ -11,6 +11,7 @@ use super::bench::BenchArguments;
 use super::calibrate::CalibrateArguments;
 use super::check::CheckArguments;
 use super::compare::CompareArguments;
+use super::explain::ExplainArguments;
 use super::init::InitArguments;
 use super::man::ManArguments;
 use super::plan::PlanArguments;
@@ -57,6 +58,8 @@ pub(super) enum Command {
     Plan(Box<PlanArguments>),
     /// Compare scenarios over many seeds: which is better, and by how much
     Compare(CompareArguments),
+    /// Say why a request was slow, and which setting would change that most
+    Explain(ExplainArguments),
     /// Make an HTML page of the results of a command, with figures
     Report(ReportArguments),
     /// Simulate recorded scenarios again and fail if a figure is worse

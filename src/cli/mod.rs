@@ -10,6 +10,7 @@ mod classes;
 mod commands;
 mod compare;
 mod conformance;
+mod explain;
 mod failure;
 mod faults;
 mod init;
@@ -76,6 +77,7 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Calibrate(arguments)) => calibrate::calibrate(&arguments),
         Some(Command::Check(arguments)) => check::check(&arguments),
         Some(Command::Compare(arguments)) => compare::compare(&arguments),
+        Some(Command::Explain(arguments)) => explain::explain(&arguments),
         #[cfg(feature = "serve")]
         Some(Command::Serve(arguments)) => serve::serve(&arguments),
         Some(Command::Plan(arguments)) => plan::plan(&arguments),

@@ -66,6 +66,11 @@ impl FaultLog {
         !self.retries.is_empty()
     }
 
+    /// Each request that was sent because another was given up, and that other, in order.
+    pub fn retries(&self) -> &[(RequestId, RequestId)] {
+        &self.retries
+    }
+
     /// What failed in a run that ended at `end`.
     pub(super) fn report(&self, end: SimTime) -> FaultReport {
         // A replica may stop after the last request has left, and before a retry that never came.

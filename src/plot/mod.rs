@@ -7,7 +7,7 @@
 //!
 //! Scenarios are drawn beside each other by [`comparison_figures`] and [`side_by_side_figure`], a figure of many runs over what they
 //! differ in by [`crossing_figure`], the points of a sweep by [`curve_figure`] and [`heat_figure`], what was
-//! measured beside what was simulated by [`measured_figure`].
+//! measured beside what was simulated by [`measured_figure`], where the time of single requests went by [`span_figure`].
 
 mod axis;
 mod bands;
@@ -24,6 +24,7 @@ mod heat;
 mod replicas;
 mod scaling;
 mod side_by_side;
+mod spans;
 mod step_time;
 mod timeline;
 
@@ -47,6 +48,7 @@ pub use errors::MeasuredFigure;
 pub use front::{FrontPanel, FrontPoint};
 pub use heat::HeatPanel;
 pub use side_by_side::{Mark, SideBySide, side_by_side_figure};
+pub use spans::{Span, SpanRow, Tone};
 pub use step_time::StepCurve;
 
 /// One figure, ready to be written to a file.
@@ -168,6 +170,13 @@ pub fn heat_figure(subtitle: &str, panels: &[HeatPanel]) -> Figure {
     let subtitle = shortened(subtitle, SUBTITLE_CHARS_MAX);
     let name = ("heat_map.svg", "Over two settings");
     Figure::new(name, &subtitle, heat::height(panels), &|canvas| heat::draw(canvas, panels))
+}
+
+/// Where the time of requests went, one above the other. `subtitle` says of what.
+pub fn span_figure(subtitle: &str, rows: &[SpanRow]) -> Figure {
+    let subtitle = shortened(subtitle, SUBTITLE_CHARS_MAX);
+    let name = ("explain.svg", "Where the time went");
+    Figure::new(name, &subtitle, spans::height(rows), &|canvas| spans::draw(canvas, rows))
 }
 
 /// Measured figures beside simulated ones. `subtitle` says of what.

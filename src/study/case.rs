@@ -9,7 +9,7 @@ use crate::cost::StepTime;
 use crate::metrics::bench::Comparison;
 use crate::metrics::{BenchReport, Caution, Recorder, StepLog, Summary, Warnings, comparison};
 use crate::resolved::{Scenario, ScenarioError};
-use crate::sim::{self, Counts, Separable};
+use crate::sim::{self, Counts, Observer, Separable};
 use crate::workload::{TraceRow, TraceRows, Workload, WorkloadError};
 
 /// Why a run of a study failed.
@@ -157,6 +157,15 @@ impl Case {
     /// When the workload cannot be drawn.
     pub fn observe(&self, observer: &mut impl Separable) -> Result<Counts, StudyError> {
         self.observe_on(self.cluster()?, observer)
+    }
+
+    /// The same in one loop, for observers that follow single requests.
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn follow(&self, observer: &mut impl Observer) -> Result<Counts, StudyError> {
+        let run = sim::simulation_on(&self.scenario, self.cluster()?, self.workload()?)?;
+        Ok(run.run(observer)?)
     }
 
     /// Simulates it on a cluster that was changed and tells an observer.

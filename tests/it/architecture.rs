@@ -26,6 +26,7 @@ const FLOORS: &[Floor] = &[
     Ordered(&[
         "sweep",
         "compare",
+        "explain",
         "check",
         "plan",
         "validate",

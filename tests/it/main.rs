@@ -20,6 +20,7 @@ mod disaggregation;
 mod docs;
 mod engine_settings;
 mod expected;
+mod explain;
 mod fast_forward;
 mod faults;
 mod front_door;

@@ -13,7 +13,7 @@ fn help(command: &str) -> String {
     lines.join("\n")
 }
 
-pub(super) const COMMANDS: [&str; 28] = [
+pub(super) const COMMANDS: [&str; 29] = [
     "",
     "init",
     "run",
@@ -23,6 +23,7 @@ pub(super) const COMMANDS: [&str; 28] = [
     "bench",
     "check",
     "compare",
+    "explain",
     "trace",
     "trace describe",
     "trace convert",

@@ -13,6 +13,7 @@ mod compare;
 mod conformance;
 #[cfg(unix)]
 mod documents;
+mod explain;
 mod faults;
 #[cfg(unix)]
 mod fuzz;

@@ -1,0 +1,263 @@
+//! What is asked of a run, and what is answered.
+
+use serde::Serialize;
+
+use super::account::Account;
+use super::pick::{Metric, Picked, Requests};
+use super::ranking::{Ranking, Scale};
+use super::sight::{Sight, Witness};
+use super::{ExplainError, text};
+use crate::load::memory::Leaves;
+use crate::load::{Cases, Draft, Listener, LoadError, Origin};
+use crate::metrics::Recorder;
+use crate::plain::shown;
+use crate::problem::Problem;
+use crate::resolved::Scenario;
+use crate::stats::percentile_sorted;
+use crate::study::Case;
+use crate::units::SimDuration;
+
+/// With fewer seeds Student's t is so wide that nothing is ever found.
+const SEEDS_MIN: u32 = 3;
+const SEEDS_MAX: u32 = 1_000;
+
+/// A question: why was this request slow?
+///
+/// ```
+/// use servecast::Explain;
+///
+/// let mut explain = Explain::new(servecast::load::built_in().with("workload.num_requests", 50)?);
+/// explain.seeds = 0;
+/// let found = explain.run()?;
+/// assert_eq!(found.request.account.total().as_millis_f64(), found.request.e2e_ms);
+/// println!("{found}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Explain {
+    /// The scenario.
+    pub draft: Draft,
+    /// The number of the request, as tables of requests give it; the one at the percentile if absent.
+    pub request: Option<u32>,
+    /// Which latency: it picks the request, and changes are judged by it.
+    pub metric: Metric,
+    /// Which percentile of it, more than 0 and at most 100.
+    pub percentile: f64,
+    /// Under how many seeds changes are simulated; none are where it is 0.
+    pub seeds: u32,
+    /// How often an interval holds the truth, 0.5 to 0.9999.
+    pub confidence: f64,
+    /// Who hears of notes.
+    pub listener: Listener,
+}
+
+/// A request and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Subject {
+    /// Its number.
+    pub request: u32,
+    /// How often it was sent.
+    pub attempts: u32,
+    /// When it was sent first, in s since the start of the run.
+    pub sent_s: f64,
+    /// Prompt length in tokens.
+    pub prompt_tokens: u32,
+    /// Prompt tokens found in the prefix cache.
+    pub cached_tokens: u32,
+    /// Length of its answer in tokens.
+    pub output_tokens: u32,
+    /// The adapter that it asked for.
+    pub adapter: Option<u32>,
+    /// Times it lost its memory and started over.
+    pub preemptions: u32,
+    /// Time to first token, in ms.
+    pub ttft_ms: f64,
+    /// Mean time per output token after the first, in ms.
+    pub tpot_ms: Option<f64>,
+    /// From sending to the last token, in ms.
+    pub e2e_ms: f64,
+    /// Where that time went.
+    #[serde(flatten)]
+    pub account: Account,
+    /// What was going on around it.
+    pub around: Sight,
+}
+
+/// What was found. [`Display`](std::fmt::Display) gives it in words; serialised it is the JSON of the command.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explained {
+    /// The version of servecast.
+    pub servecast: &'static str,
+    /// The name of the scenario.
+    pub scenario: String,
+    /// Its router.
+    pub router: String,
+    /// Its GPUs.
+    pub gpus: u64,
+    /// The latency.
+    pub metric: Metric,
+    /// The percentile of it.
+    pub percentile: f64,
+    /// Whether the request is the one at that percentile.
+    pub is_at_percentile: bool,
+    /// Requests that were answered.
+    pub answered: usize,
+    /// Those of them with a lower latency than the request.
+    pub faster: usize,
+    /// TTFT, TPOT and E2E that half of the requests kept, in ms.
+    pub medians_ms: [f64; 3],
+    /// The request.
+    pub request: Subject,
+    /// The request at the median of the latency, if it is another one.
+    pub median: Option<Subject>,
+    /// Which setting would change the percentile most; nothing where no seeds were asked for.
+    pub ranking: Option<Ranking>,
+}
+
+impl Explain {
+    /// Why is the request at the P99 of E2E slow?
+    pub fn new(draft: Draft) -> Self {
+        Self {
+            draft,
+            request: None,
+            metric: Metric::E2e,
+            percentile: 99.0,
+            seeds: 3,
+            confidence: 0.95,
+            listener: Listener::default(),
+        }
+    }
+
+    /// Simulates the scenario, finds the request, and then changes one setting at a time.
+    ///
+    /// # Errors
+    /// When a rule is broken by the scenario or the question, or the request was not answered.
+    pub fn run(&self) -> Result<Explained, ExplainError> {
+        self.check()?;
+        let loaded = self.draft.resolve()?;
+        let scenario = loaded.scenario.clone();
+        let case = Cases::told(&self.listener).of(loaded, Leaves::Records)?;
+        let mut found = self.explain(&case)?;
+        if self.seeds > 0 {
+            let scale = Scale {
+                metric: self.metric,
+                percentile: self.percentile,
+                seeds: self.seeds,
+                confidence: self.confidence,
+            };
+            found.ranking = Some(Ranking::new(&self.draft, &scenario, scale, &self.listener)?);
+        }
+        Ok(found)
+    }
+
+    /// All but the changes.
+    fn explain(&self, case: &Case) -> Result<Explained, ExplainError> {
+        let run = case.run().map_err(LoadError::from)?;
+        let recorder = &run.recorder;
+        let seen = recorder.seen();
+        let requests = Requests::new(recorder);
+        let at = |percentile| requests.at(self.metric, percentile);
+        let picked = match self.request {
+            Some(number) => requests.numbered(number)?,
+            None => at(self.percentile)?,
+        };
+        let value = self
+            .metric
+            .of(&picked.record)
+            .ok_or(ExplainError::OneToken { request: picked.id.0 })?;
+        let median = at(50.0)?;
+        let sorted = self.metric.sorted_ms(&seen);
+        let [subject, median_subject] = subjects(case, recorder, [&picked, &median])?;
+        let half = |metric: Metric| percentile_sorted(&metric.sorted_ms(&seen), 50.0);
+        Ok(Explained {
+            servecast: env!("CARGO_PKG_VERSION"),
+            scenario: run.scenario.name.clone(),
+            router: router(&run.scenario),
+            gpus: run.scenario.gpus(),
+            metric: self.metric,
+            percentile: self.percentile,
+            is_at_percentile: picked.id == at(self.percentile)?.id,
+            answered: sorted.len(),
+            faster: sorted.partition_point(|ms| *ms < value.as_millis_f64()),
+            medians_ms: [Metric::Ttft, Metric::Tpot, Metric::E2e].map(half),
+            request: subject,
+            median: (median.id != picked.id).then_some(median_subject),
+            ranking: None,
+        })
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        let refused = |flag, rule: String| Err(Origin::Argument(flag).fail(Problem::new("", rule)));
+        if !(self.percentile > 0.0 && self.percentile <= 100.0) {
+            let rule =
+                format!("must be more than 0 and at most 100, got {}", shown(self.percentile));
+            return refused("--percentile", rule);
+        }
+        if self.seeds != 0 && !(SEEDS_MIN..=SEEDS_MAX).contains(&self.seeds) {
+            return refused(
+                "--seeds",
+                format!("must be 0 or within {SEEDS_MIN}..={SEEDS_MAX}, got {}", self.seeds),
+            );
+        }
+        if !(0.5..=0.9999).contains(&self.confidence) {
+            let rule = format!("must be within 0.5 and 0.9999, got {}", shown(self.confidence));
+            return refused("--confidence", rule);
+        }
+        Ok(())
+    }
+}
+
+/// Two requests with what was going on around them, from the same run once more.
+fn subjects(
+    case: &Case,
+    recorder: &Recorder,
+    picked: [&Picked; 2],
+) -> Result<[Subject; 2], ExplainError> {
+    let followed = picked.map(|one| (one.id, one.record.sent));
+    let mut witness = Witness::of(&case.scenario, &followed);
+    case.follow(&mut witness).map_err(LoadError::from)?;
+    let sights = witness.into_sights();
+    Ok([0, 1].map(|place| Subject::new(recorder, picked[place], sights[place].clone())))
+}
+
+impl Subject {
+    fn new(recorder: &Recorder, picked: &Picked, sight: Sight) -> Self {
+        let record = &picked.record;
+        Self {
+            request: picked.id.0,
+            attempts: picked.attempts,
+            sent_s: record.sent.as_secs_f64(),
+            prompt_tokens: record.prompt_tokens,
+            cached_tokens: record.cached_tokens,
+            output_tokens: record.output_tokens,
+            adapter: recorder.adapters.wait_of(picked.id.index()).adapter.map(|id| id.0),
+            preemptions: record.preemptions,
+            ttft_ms: record.ttft().as_millis_f64(),
+            tpot_ms: record.tpot().map(SimDuration::as_millis_f64),
+            e2e_ms: record.e2e().as_millis_f64(),
+            account: Account::new(recorder, picked, &sight),
+            around: sight,
+        }
+    }
+}
+
+/// The name of the router.
+fn router(scenario: &Scenario) -> String {
+    let table = crate::erased::table(&scenario.written()).unwrap_or_default();
+    let name = super::paths::at(&table, "cluster.router.type").and_then(toml::Value::as_str);
+    name.unwrap_or_default().to_owned()
+}
+
+impl std::fmt::Display for Explained {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&text::text(self, false))
+    }
+}
+
+impl Explained {
+    /// The same with all changes, those that make no difference and those that were left out among them.
+    pub fn full_text(&self) -> String {
+        text::text(self, true)
+    }
+}

@@ -1,0 +1,248 @@
+//! What was going on around a request, from an observer that follows some.
+
+use serde::Serialize;
+
+use crate::engine::scheduler::Load;
+use crate::engine::{Batch, StepResult};
+use crate::ids::{InstanceId, RequestId};
+use crate::resolved::Scenario;
+use crate::sim::{Observer, Occurrence};
+use crate::units::SimTime;
+
+/// What a queue of an engine held when a request entered it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Found {
+    /// Whose queue.
+    pub replica: u32,
+    /// Requests that were admitted.
+    pub running: u32,
+    /// Requests that waited, without this one.
+    pub waiting: u32,
+    /// The share of KV memory that requests held.
+    pub kv_held: f64,
+}
+
+/// What the router chose from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Choice {
+    /// The replica that it took.
+    pub replica: u32,
+    /// Requests inside it.
+    pub inside: u32,
+    /// Replicas of this role and model.
+    pub replicas: u32,
+    /// The least requests inside one of the others, and the most.
+    pub others: Option<(u32, u32)>,
+}
+
+/// What was going on around a request.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Sight {
+    /// Where the router sent it, at last.
+    pub choice: Option<Choice>,
+    /// What it found in the queues that it entered: two where another replica decodes.
+    pub found: Vec<Found>,
+    /// Steps that computed its prompt.
+    pub prefill_steps: u32,
+    /// The prompt tokens of it in them.
+    pub prefill_tokens: u64,
+    /// The prompt tokens of others in them.
+    pub other_prefill_tokens: u64,
+    /// Steps of its replica while it decoded.
+    pub decode_steps: u64,
+    /// Those of them that prefilled others.
+    pub mixed_steps: u64,
+    /// Replicas that crashed while it was in the system, and when, in s.
+    pub crashes: Vec<(u32, f64)>,
+    /// When an engine had its first token.
+    #[serde(skip)]
+    pub first_computed: Option<SimTime>,
+    /// When it left its engine.
+    #[serde(skip)]
+    pub last_computed: Option<SimTime>,
+}
+
+/// A request that is followed.
+#[derive(Debug)]
+struct Followed {
+    id: RequestId,
+    since: SimTime,
+    at: Option<InstanceId>,
+    is_gone: bool,
+    sight: Sight,
+}
+
+impl Followed {
+    fn decodes_at(&self, instance: InstanceId) -> bool {
+        !self.is_gone && self.at == Some(instance) && self.sight.first_computed.is_some()
+    }
+
+    fn plan(&mut self, batch: &Batch) {
+        let own = batch.plan.entries.iter().find(|entry| entry.request == self.id);
+        if let Some(own) = own.filter(|_| self.sight.first_computed.is_none()) {
+            self.sight.prefill_steps += 1;
+            self.sight.prefill_tokens += u64::from(own.tokens);
+            let all = batch.plan.shape.prefill_tokens;
+            self.sight.other_prefill_tokens += u64::from(all.saturating_sub(own.tokens));
+        }
+    }
+
+    fn compute(&mut self, at: SimTime, result: &StepResult) {
+        if result.first_tokens.contains(&self.id) {
+            self.sight.first_computed = Some(at);
+        }
+    }
+}
+
+/// Follows some requests.
+#[derive(Debug)]
+pub(super) struct Witness {
+    followed: Vec<Followed>,
+    /// Of each replica, as told last.
+    loads: Vec<Load>,
+    /// Replicas that a router chooses among, by the same number.
+    alike: Vec<usize>,
+}
+
+impl Witness {
+    /// Of requests, each with the time at which it is sent.
+    pub(super) fn of(scenario: &Scenario, requests: &[(RequestId, SimTime)]) -> Self {
+        let groups = &scenario.groups;
+        let kind = |group: usize| {
+            let same = |other: &crate::resolved::ReplicaGroup| {
+                (other.role, other.serves) == (groups[group].role, groups[group].serves)
+            };
+            groups.iter().position(same).unwrap_or(group)
+        };
+        let alike = (0..groups.len())
+            .flat_map(|group| std::iter::repeat_n(kind(group), groups[group].replicas() as usize));
+        let alike: Vec<usize> = alike.collect();
+        let followed = requests.iter().map(|(id, since)| Followed {
+            id: *id,
+            since: *since,
+            at: None,
+            is_gone: false,
+            sight: Sight::default(),
+        });
+        Self { followed: followed.collect(), loads: vec![Load::default(); alike.len()], alike }
+    }
+
+    /// What was found of each.
+    pub(super) fn into_sights(self) -> Vec<Sight> {
+        self.followed.into_iter().map(|one| one.sight).collect()
+    }
+
+    fn load(&mut self, instance: InstanceId, load: Load) {
+        if let Some(known) = self.loads.get_mut(instance.index()) {
+            *known = load;
+        }
+    }
+
+    fn choice(&self, chosen: InstanceId) -> Choice {
+        let inside = |place: usize| {
+            let load = self.loads.get(place).copied().unwrap_or_default();
+            load.running + load.waiting
+        };
+        let kind = self.alike.get(chosen.index());
+        let all = (0..self.alike.len()).filter(|place| self.alike.get(*place) == kind);
+        let others = all.clone().filter(|place| *place != chosen.index()).map(inside);
+        let others = others.fold(None, |found: Option<(u32, u32)>, inside| {
+            let (least, most) = found.unwrap_or((inside, inside));
+            Some((least.min(inside), most.max(inside)))
+        });
+        let replicas = all.count() as u32;
+        Choice { replica: chosen.0, inside: inside(chosen.index()), replicas, others }
+    }
+
+    fn one(&mut self, id: RequestId) -> Option<&mut Followed> {
+        self.followed.iter_mut().find(|one| one.id == id)
+    }
+
+    fn step(&mut self, instance: InstanceId, count: u64, prefills: bool) {
+        for one in self.followed.iter_mut().filter(|one| one.decodes_at(instance)) {
+            one.sight.decode_steps += count;
+            one.sight.mixed_steps += if prefills { count } else { 0 };
+        }
+    }
+}
+
+impl Observer for Witness {
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        match what {
+            Occurrence::Sent(id, instance) => {
+                let choice = self.choice(instance);
+                if let Some(one) = self.one(id) {
+                    one.sight.choice = Some(choice);
+                    one.at = Some(instance);
+                }
+            }
+            Occurrence::Queued(instance, id, load) => {
+                self.load(instance, load);
+                if let Some(one) = self.one(id) {
+                    one.at = Some(instance);
+                    one.sight.found.push(Found {
+                        replica: instance.0,
+                        running: load.running,
+                        waiting: load.waiting.saturating_sub(1),
+                        kv_held: load.kv_utilization(),
+                    });
+                }
+            }
+            Occurrence::Planned(instance, batch, load) => {
+                self.load(instance, load);
+                for one in &mut self.followed {
+                    if one.at == Some(instance) {
+                        one.plan(batch);
+                    }
+                }
+            }
+            Occurrence::Stepped(instance, batch, result, load) => {
+                self.load(instance, load);
+                self.step(instance, 1, batch.plan.shape.prefill_tokens > 0);
+                self.followed.iter_mut().for_each(|one| one.compute(at, result));
+            }
+            Occurrence::Landed(instance, result, load) => {
+                self.load(instance, load);
+                self.followed.iter_mut().for_each(|one| one.compute(at, result));
+            }
+            Occurrence::Quiet(instance, run) => {
+                self.load(instance, run.load);
+                self.step(instance, run.outcomes().len() as u64, false);
+            }
+            Occurrence::HandedOver(_, life) => {
+                if let Some(one) = self.one(life.id) {
+                    one.sight.first_computed = None;
+                }
+            }
+            Occurrence::Forwarded(id, instance) => {
+                if let Some(one) = self.one(id) {
+                    one.at = Some(instance);
+                }
+            }
+            Occurrence::Moved { from, to, life, load } => {
+                self.load(from, load);
+                if let Some(one) = self.one(life.id) {
+                    one.at = Some(to);
+                }
+            }
+            Occurrence::Crashed(instance, load) => {
+                self.load(instance, load);
+                for one in &mut self.followed {
+                    if one.since <= at && !one.is_gone {
+                        one.sight.crashes.push((instance.0, at.as_secs_f64()));
+                    }
+                }
+            }
+            Occurrence::Dropped(instance, _, load)
+            | Occurrence::Unreserved(instance, _, load)
+            | Occurrence::LoadBegan(instance, _, load) => self.load(instance, load),
+            Occurrence::Left(_, life, _) => {
+                if let Some(one) = self.one(life.id) {
+                    one.is_gone = true;
+                    one.sight.last_computed = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! An explanation in words.
+
+use super::account::{Account, PartKind};
+use super::question::{Explained, Subject};
+use super::ranking::{Ranked, Ranking};
+use crate::compare::{around, quantity};
+use crate::plain::{percent, table};
+
+/// The whole answer; with `all` also what makes no difference and what was left out.
+pub(super) fn text(found: &Explained, all: bool) -> String {
+    let mut lines = story(found);
+    lines.extend(surroundings(found));
+    lines.extend(sizes(found));
+    lines.extend(beyond(found));
+    let story: String = lines.into_iter().map(|line| line + "\n").collect();
+    let ranking = found.ranking.as_ref().map(|ranking| changes(found, ranking, all));
+    format!("{story}\n{}{}", parts(found), ranking.unwrap_or_default())
+}
+
+/// Who it is, and how slow it was.
+fn story(found: &Explained) -> Vec<String> {
+    let one = &found.request;
+    let per_token = |ms: Option<f64>| ms.map(|ms| format!(", {} per token after that", time(ms)));
+    let [ttft, tpot, e2e] = found.medians_ms;
+    let adapter = one.adapter.map(|id| format!(" for adapter {id}")).unwrap_or_default();
+    let mut lines = vec![
+        format!(
+            "Request {} was sent at {} s with {}{}. Its answer has {}.",
+            one.request,
+            quantity(one.sent_s),
+            counted(one.prompt_tokens.into(), "prompt token"),
+            adapter,
+            counted(one.output_tokens.into(), "token")
+        ),
+        format!(
+            "Its first token came after {}{}; its last after {}.",
+            time(one.ttft_ms),
+            per_token(one.tpot_ms).unwrap_or_default(),
+            time(one.e2e_ms)
+        ),
+        format!(
+            "Medians of all requests: {} to the first token, {} per token, {} to the last.",
+            time(ttft),
+            time(tpot),
+            time(e2e)
+        ),
+    ];
+    let (metric, answered) = (found.metric.title(), grouped(found.answered as u64));
+    lines.push(if found.is_at_percentile {
+        format!("It is at the P{} of {metric} among {answered} requests.", found.percentile)
+    } else {
+        let faster = grouped(found.faster as u64);
+        format!("{faster} of {answered} requests had a lower {metric}.")
+    });
+    lines
+}
+
+/// What was going on around it.
+fn surroundings(found: &Explained) -> Vec<String> {
+    let (one, around) = (&found.request, &found.request.around);
+    let mut lines = Vec::new();
+    if one.attempts > 1 {
+        lines.push(format!(
+            "It was sent {} times: clients gave the attempts before up, or replicas lost them.",
+            one.attempts
+        ));
+    }
+    for (replica, at_s) in &around.crashes {
+        lines.push(format!(
+            "Replica {replica} crashed at {} s, while the request was in the system.",
+            quantity(*at_s)
+        ));
+    }
+    if let Some(choice) = &around.choice {
+        let inside = counted(choice.inside.into(), "request");
+        let router = &found.router;
+        lines.extend(choice.others.map(|(least, most)| {
+            let others = if least == most { least.to_string() } else { format!("{least} to {most}") };
+            let who = match choice.replicas - 1 {
+                1 => "The other one".to_owned(),
+                many => format!("The other {many}"),
+            };
+            format!(
+                "The router ({router}) sent it to replica {}, which held {inside}. {who} held {others}.",
+                choice.replica
+            )
+        }));
+    }
+    for (place, queue) in around.found.iter().enumerate() {
+        let who = match place {
+            0 => "Its engine".to_owned(),
+            _ => format!("Replica {}, which decoded it,", queue.replica),
+        };
+        lines.push(format!(
+            "{who} had {} running and {} waiting when it came, and {} of KV memory in use.",
+            counted(queue.running.into(), "request"),
+            grouped(queue.waiting.into()),
+            share(queue.kv_held)
+        ));
+    }
+    if one.cached_tokens > 0 {
+        lines.push(format!(
+            "The prefix cache had {} of its prompt tokens.",
+            grouped(one.cached_tokens.into())
+        ));
+    }
+    if around.prefill_steps > 0 {
+        let shared = match around.other_prefill_tokens {
+            0 => "no prompt of others".to_owned(),
+            tokens => format!("{} of others", counted(tokens, "prompt token")),
+        };
+        let steps = counted(around.prefill_steps.into(), "step");
+        lines.push(format!("Its prompt took {steps}, which also computed {shared}."));
+    }
+    if around.decode_steps > 0 {
+        lines.push(format!(
+            "While it decoded, its replica took {}, of which {} also computed prompts of others.",
+            counted(around.decode_steps, "step"),
+            grouped(around.mixed_steps)
+        ));
+    }
+    if one.preemptions > 0 {
+        let times = counted(one.preemptions.into(), "time");
+        lines.push(format!("It lost its KV memory {times} and was computed anew."));
+    }
+    lines
+}
+
+/// How much longer its prompt and answer are than those of the median request, where that is much.
+fn sizes(found: &Explained) -> Option<String> {
+    const MUCH: f64 = 1.5;
+    let (one, median) = (&found.request, found.median.as_ref()?);
+    let sizes = [
+        ("prompt", one.prompt_tokens, median.prompt_tokens),
+        ("answer", one.output_tokens, median.output_tokens),
+    ];
+    let longer = sizes.into_iter().filter_map(|(what, own, other)| {
+        let times = f64::from(own) / f64::from(other.max(1));
+        (times >= MUCH).then(|| format!("its {what} is {times:.1} times as long"))
+    });
+    let longer: Vec<String> = longer.collect();
+    (!longer.is_empty()).then(|| format!("Beside the median request, {}.", longer.join(", and ")))
+}
+
+/// What it spent its time on and the median request did not.
+fn beyond(found: &Explained) -> Option<String> {
+    let median = found.median.as_ref()?;
+    let own = &found.request.account;
+    let more = PartKind::ALL.map(|kind| (kind, ms(own, kind) - ms(&median.account, kind)));
+    let mut more: Vec<(PartKind, f64)> = more.into_iter().filter(|(_, ms)| *ms > 0.0).collect();
+    more.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let whole = found.request.e2e_ms - median.e2e_ms;
+    let named = more.iter().take(2).filter(|(_, ms)| *ms >= 0.1 * whole);
+    let named: Vec<String> =
+        named.map(|(kind, ms)| format!("{} (+{})", kind.words(), time(*ms))).collect();
+    if named.is_empty() || whole <= 0.0 {
+        return None;
+    }
+    let whole = time(whole);
+    Some(format!(
+        "It took {whole} longer than the median request, above all in {}.",
+        named.join(" and ")
+    ))
+}
+
+/// The parts in a table.
+fn parts(found: &Explained) -> String {
+    let subjects: Vec<(&str, &Subject)> = std::iter::once(("", &found.request))
+        .chain(found.median.as_ref().map(|median| ("median: ", median)))
+        .collect();
+    let head = subjects.iter().flat_map(|(what, one)| {
+        [format!("{what}request {} (ms)", one.request), "share".to_owned()]
+    });
+    let head: Vec<String> = std::iter::once("Where its time went".to_owned()).chain(head).collect();
+    let row = |name: &str, of: &dyn Fn(&Account) -> f64| {
+        let cells = subjects.iter().flat_map(|(_, one)| {
+            let ms = of(&one.account);
+            [format!("{ms:.1}"), share(ms / one.e2e_ms)]
+        });
+        std::iter::once(name.to_owned()).chain(cells).collect::<Vec<String>>()
+    };
+    let is_there = |kind: &PartKind| subjects.iter().any(|(_, one)| ms(&one.account, *kind) > 0.0);
+    let of = |before: bool| {
+        let kinds =
+            PartKind::ALL.into_iter().filter(move |kind| kind.is_before_first_token() == before);
+        kinds.filter(is_there).map(|kind| {
+            row(&format!("  {}", kind.words()), &move |account: &Account| ms(account, kind))
+        })
+    };
+    let rows = std::iter::once(head)
+        .chain(of(true))
+        .chain([row("to the first token", &|account| account.ttft().as_millis_f64())])
+        .chain(of(false))
+        .chain([row("to the last token", &|account| account.total().as_millis_f64())]);
+    table(&rows.collect::<Vec<_>>(), &[])
+}
+
+/// What changes do.
+fn changes(found: &Explained, ranking: &Ranking, all: bool) -> String {
+    let what = format!("P{} of {}", found.percentile, found.metric.title());
+    let mut lines = vec![String::new(), lead(found, ranking, &what)];
+    let shown = ranking.changes.iter().filter(|one| all || one.differs());
+    let shown: Vec<&Ranked> = shown.chain(&ranking.less_load).collect();
+    if !shown.is_empty() {
+        let head = ["Change", "now (ms)", "then (ms)", "difference", "GPUs", ""];
+        let rows = shown.into_iter().map(|one| row(found, one));
+        let rows: Vec<Vec<String>> =
+            std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
+        lines.push(table(&rows, &[5]).trim_end().to_owned());
+    }
+    let rest = ranking.changes.iter().filter(|one| !one.differs());
+    let rest: Vec<&str> = rest.map(|one| one.change.name.as_str()).collect();
+    if !all && !rest.is_empty() {
+        lines.push(format!("No difference found: {}.", rest.join(", ")));
+    }
+    if all {
+        let left = ranking.left_out.iter();
+        lines.extend(left.map(|one| format!("Left out: {} ({})", one.name, one.why)));
+    }
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// The one that changes most, and the one that does for no more GPUs.
+fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
+    let how = format!("{} seeds, the same requests", ranking.seeds);
+    let note = format!("({how}; ± is the {} interval)", percent(ranking.confidence));
+    let mut better = ranking.changes.iter().filter(|one| one.is_better());
+    let Some(best) = better.next() else {
+        let tried = counted(ranking.changes.len() as u64, "change");
+        return format!("None of {tried} lowers the {what} for certain {note}.");
+    };
+    let price = match best.gpus.saturating_sub(found.gpus) {
+        0 => String::new(),
+        1 => ", for 1 GPU more".to_owned(),
+        more => format!(", for {more} GPUs more"),
+    };
+    let to = |one: &Ranked| format!("from {} to {}", time(one.now_ms), time(one.then_ms));
+    let head = format!("{} lowers the {what} most: {}{price} {note}.", best.change.name, to(best));
+    let without = match better.find(|one| one.gpus <= found.gpus) {
+        _ if best.gpus <= found.gpus => return head,
+        Some(free) => format!("Without more GPUs, {} does: {}.", free.change.name, to(free)),
+        None => "Without more GPUs, no change lowers it for certain.".to_owned(),
+    };
+    format!("{head}\n{without}")
+}
+
+fn row(found: &Explained, one: &Ranked) -> Vec<String> {
+    let (difference, half) = around(one.difference_ms, one.half_width_ms);
+    let is_zero = difference.chars().all(|letter| "0.".contains(letter));
+    let sign = if one.difference_ms > 0.0 && !is_zero { "+" } else { "" };
+    let gpus = match (found.gpus, one.gpus) {
+        (now, then) if now == then => now.to_string(),
+        (now, then) => format!("{now} → {then}"),
+    };
+    let answered = match one.answered_change {
+        change if change.abs() < 1e-9 => String::new(),
+        less if less < 0.0 => format!(", answers {} fewer", share(-less)),
+        more => format!(", answers {} more", share(more)),
+    };
+    vec![
+        one.change.name.clone(),
+        quantity(one.now_ms),
+        quantity(one.then_ms),
+        format!("{sign}{difference} ± {half}"),
+        gpus,
+        format!("{}{answered}", one.verdict),
+    ]
+}
+
+fn ms(account: &Account, kind: PartKind) -> f64 {
+    account.of(kind).as_millis_f64()
+}
+
+/// A time of three digits.
+fn time(ms: f64) -> String {
+    if ms < 1e3 { format!("{} ms", quantity(ms)) } else { format!("{} s", quantity(ms / 1e3)) }
+}
+
+fn share(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
+}
+
+/// Thousands apart.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

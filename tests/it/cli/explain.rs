@@ -1,0 +1,134 @@
+//! `servecast explain`.
+
+use serde_json::Value;
+
+use super::{Cli, SCENARIO};
+
+const VARIANT: &str = "\n[[variants]]\nname = \"slow\"\n\
+    set = { \"cluster.step_time\" = { type = \"linear\", base_us = 4000.0, prefill_token_us = 4.0, decode_seq_us = 40.0 } }\n";
+
+fn answer(cli: &Cli, words: &str) -> Value {
+    let ran = cli.words(&format!("explain {words} --format json")).expect_exit(0);
+    serde_json::from_str(&ran.stdout()).unwrap()
+}
+
+#[test]
+fn the_words_say_who_where_and_what() {
+    let text = Cli::with_scenario().words("explain s.toml").expect_exit(0);
+    text.stdout_has("with 100 prompt tokens. Its answer has 10 tokens.")
+        .stdout_has("It is at the P99 of E2E among 20 requests.")
+        .stdout_has("to the first token")
+        .stdout_has("100.0 %")
+        .stdout_has("10 % fewer requests per second")
+        .stdout_has("No difference found: ");
+    let all = Cli::with_scenario().words("explain s.toml --all").expect_exit(0).stdout();
+    assert!(!all.contains("No difference found"), "{all}");
+    assert!(all.contains("max_num_seqs 1024 → 2048"), "{all}");
+}
+
+#[test]
+fn the_parts_of_the_json_add_up() {
+    let found = answer(&Cli::with_scenario(), "s.toml 3 --metric ttft");
+    let one = &found["request"];
+    assert_eq!((&one["request"], &found["metric"]), (&3.into(), &"ttft".into()));
+    let parts = one["parts"].as_array().unwrap();
+    let sum: f64 = parts.iter().map(|part| part["ms"].as_f64().unwrap()).sum();
+    assert!((sum - one["e2e_ms"].as_f64().unwrap()).abs() < 1e-6, "{one:#}");
+    let changes = found["ranking"]["changes"].as_array().unwrap();
+    assert!(changes.iter().any(|one| one["set"][0] == "cluster.replicas=2"), "{changes:#?}");
+    assert!(found["ranking"]["less_load"]["is_load"].as_bool().unwrap());
+    assert!(answer(&Cli::with_scenario(), "s.toml --seeds 0")["ranking"].is_null());
+}
+
+#[test]
+fn the_folder_of_a_run_is_as_good_as_its_scenario() {
+    let engine = "engine = { type = \"vllm_v1\" }\n";
+    let cli = Cli::new().file("s.toml", format!("{SCENARIO}{engine}"));
+    cli.words("run s.toml --seed 7 --output-dir out").expect_exit(0);
+    assert_eq!(answer(&cli, "out"), answer(&cli, "s.toml --seed 7"));
+    assert_ne!(answer(&cli, "out --seed 8"), answer(&cli, "out"));
+}
+
+#[test]
+fn of_several_scenarios_one_is_chosen() {
+    let cli = Cli::new().file("s.toml", format!("{SCENARIO}{VARIANT}"));
+    let [own, slow] =
+        ["s.toml --seeds 0", "s.toml --seeds 0 --only sl*"].map(|words| answer(&cli, words));
+    assert_eq!((&own["scenario"], &slow["scenario"]), (&"small".into(), &"slow".into()));
+    cli.words("run s.toml --output-dir out").expect_exit(0);
+    cli.words("explain out")
+        .expect_exit(2)
+        .stderr_has("out: holds several runs; give the folder of one: ");
+    assert_eq!(answer(&cli, "out/slow --seeds 0"), slow);
+    cli.words("explain s.toml --only none")
+        .expect_exit(2)
+        .stderr_has("no scenario is called `none`");
+}
+
+#[cfg(feature = "plot")]
+#[test]
+fn the_figure_shows_the_request_above_the_median() {
+    let cli = Cli::with_scenario();
+    let ran = cli.words("explain s.toml --seeds 0 --output why.svg").expect_exit(0);
+    ran.stderr_has("figure in why.svg");
+    let svg = cli.read("why.svg");
+    let found = answer(&cli, "s.toml --seeds 0");
+    for text in [
+        format!("request {}", found["request"]["request"]),
+        format!("request {} (median)", found["median"]["request"]),
+        "Where the time went".to_owned(),
+        "prefill".to_owned(),
+        "decode".to_owned(),
+    ] {
+        assert!(svg.contains(&text), "{text}");
+    }
+    // Nothing is left behind where nothing is found.
+    cli.words("explain s.toml 20 --output no.svg").expect_exit(2);
+    assert!(!cli.path("no.svg").exists());
+    cli.words("explain s.toml --output no/why.svg").expect_exit(2);
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused() {
+    let cli = Cli::with_scenario();
+    std::fs::create_dir(cli.path("empty")).unwrap();
+    for (words, told) in [
+        ("s.toml 20", "request 20: the run has 20 requests, numbered from 0"),
+        ("s.toml -- -1", "invalid value '-1'"),
+        ("s.toml --percentile 0", "--percentile: must be more than 0 and at most 100, got 0"),
+        ("s.toml --percentile nan", "--percentile: must be more than 0"),
+        ("s.toml --seeds 1", "--seeds: must be 0 or within 3..=1000, got 1"),
+        ("s.toml --metric itl", "invalid value 'itl'"),
+        ("empty", "empty: holds no scenario.resolved.toml"),
+        ("absent.toml", "absent.toml"),
+        (
+            "s.toml 0 --metric tpot --set workload.lengths.output_tokens=1",
+            "no time per output token",
+        ),
+    ] {
+        cli.words(&format!("explain {words}")).expect_exit(2).stderr_has(told).stdout_is_empty();
+    }
+    // Nobody is answered: the run failed.
+    let none = "explain s.toml --set workload.client.timeout_s=0.001";
+    cli.words(none).expect_exit(1).stderr_has("no request of the run has E2E");
+}
+
+/// What the page shows is what its first command prints.
+#[cfg(unix)]
+#[test]
+fn the_page_shows_what_is_printed() {
+    use super::documents::{commands, root, words};
+    let page = root().join("docs/explain.md");
+    let cli = Cli::new();
+    std::os::unix::fs::symlink(root().join("scenarios"), cli.path("scenarios")).unwrap();
+    let command = commands(&page).remove(0);
+    let ran = cli.run(words(&command)[1..].iter().map(String::as_str)).expect_exit(0);
+    let printed = ran.stdout();
+    let text = std::fs::read_to_string(&page).unwrap();
+    let blocks = text.split("```text\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let lines: Vec<&str> = blocks.flat_map(str::lines).filter(|line| *line != "...").collect();
+    assert!(lines.len() > 15, "{lines:?}");
+    for line in lines {
+        assert!(printed.lines().any(|own| own == line), "`{line}` is not in\n{printed}");
+    }
+}

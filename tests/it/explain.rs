@@ -1,0 +1,323 @@
+//! Why a request was slow: its parts add up, what is said of it is what happened, and changes are what a comparison
+//! finds.
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use servecast::explain::{Explain, ExplainError, Explained, Metric, PartKind};
+use servecast::load::{Draft, from_text};
+use servecast::units::SimDuration;
+use servecast::{Compare, load};
+
+/// A scenario that takes no time to simulate, as long as nothing is added.
+const SMALL: &str = r#"
+name = "small"
+[workload]
+num_requests = 30
+arrivals = { type = "poisson", rate_per_s = 60.0 }
+[workload.lengths]
+type = "sampled"
+input_tokens = { type = "log_normal", median_tokens = 200.0, sigma = 1.0, max_tokens = 1500 }
+output_tokens = { type = "uniform", min_tokens = 1, max_tokens = 160 }
+[cluster]
+model = "Qwen/Qwen2.5-7B"
+gpu = "H100"
+host = "none"
+step_time = { type = "linear", base_us = 2000.0, prefill_token_us = 10.0, decode_seq_us = 50.0 }
+engine = { type = "vllm_v1", max_model_len = 2048 }
+"#;
+
+fn small() -> Draft {
+    from_text(SMALL).expect("a scenario")
+}
+
+fn with(settings: &[(&str, &str)]) -> Draft {
+    settings.iter().fold(small(), |draft, (path, value)| {
+        let value = load::value_of(value).expect("a value");
+        draft.with(path, value).expect("it has a place")
+    })
+}
+
+/// A question without changes.
+fn asked(draft: Draft) -> Explain {
+    let mut explain = Explain::new(draft);
+    explain.seeds = 0;
+    explain
+}
+
+fn explained(explain: &Explain) -> Explained {
+    explain.run().unwrap_or_else(|error| panic!("{error}"))
+}
+
+const VLLM: &str = "{ type = 'vllm_v1', max_model_len = 2048, num_gpu_blocks = 132, max_num_batched_tokens = 256 }";
+const SGLANG: &str = "{ type = 'sglang', context_length = 2048, max_total_tokens = 2100, chunked_prefill_size = 128 }";
+
+/// What requests may meet; one of each row, or nothing.
+const MAY_MEET: [&[(&str, &str)]; 7] = [
+    &[("cluster.engine", VLLM), ("cluster.engine", SGLANG)],
+    &[("cluster.replicas", "2"), ("cluster.replicas", "3")],
+    &[("cluster.host", "{}")],
+    &[("cluster.gateway", "{ max_outstanding_per_replica = 2 }")],
+    &[(
+        "workload.adapters",
+        "{ kinds = [{ count = 6, rank = 16 }], popularity = { type = 'uniform' } }",
+    )],
+    &[
+        (
+            "faults",
+            "[{ type = 'crash', replica = 0, at_s = 0.2, down_s = 0.4, detection_s = 0.1 }]",
+        ),
+        ("workload.client", "{ timeout_s = 0.6, retries = { max_retries = 2, backoff_s = 0.1 } }"),
+    ],
+    &[(
+        "cluster.disaggregation",
+        "{ prefill_replicas = 1, decode_replicas = 1, transfer = { nic_gb_per_s = 5.0, efficiency = 0.9, latency_us = 20.0 } }",
+    )],
+];
+
+/// Scenarios that meet some of that; what does not go together is left out.
+fn scenarios() -> impl Strategy<Value = Draft> {
+    let chosen = MAY_MEET.map(|row| 0..=row.len()).map(|range| range.prop_map(|place| place));
+    (chosen, any::<u16>()).prop_map(|(places, seed)| {
+        let mut draft = small().with_seed(seed.into()).expect("a seed");
+        for (row, place) in MAY_MEET.iter().zip(places) {
+            let Some((path, value)) = place.checked_sub(1).map(|place| row[place]) else {
+                continue;
+            };
+            let mut settings = vec![(path, value)];
+            match path {
+                "workload.adapters" => settings.push(("cluster.engine.max_loras", "2")),
+                "cluster.disaggregation" => settings.push(("cluster.replicas", "2")),
+                _ => {}
+            }
+            let put = settings.iter().try_fold(draft.clone(), |draft, (path, value)| {
+                draft.with(path, load::value_of(value).expect("a value"))
+            });
+            if let Ok(more) = put.and_then(|more| more.resolve().map(|_| more)) {
+                draft = more;
+            }
+        }
+        draft
+    })
+}
+
+fn millis(span: SimDuration) -> f64 {
+    span.as_millis_f64()
+}
+
+proptest! {
+    #![proptest_config(crate::support::random_cases(60))]
+
+    #[test]
+    fn parts_add_up_to_the_time_of_the_request(draft in scenarios(), percentile in 1_u32..=100) {
+        let mut explain = asked(draft);
+        explain.percentile = percentile.into();
+        let found = match explain.run() {
+            Err(ExplainError::NoAnswer(_)) => return Ok(()),
+            found => found.unwrap_or_else(|error| panic!("{error}")),
+        };
+        for one in std::iter::once(&found.request).chain(&found.median) {
+            prop_assert_eq!(one.account.parts.len(), PartKind::COUNT);
+            prop_assert_eq!(millis(one.account.total()), one.e2e_ms, "{:?}", one);
+            prop_assert_eq!(millis(one.account.ttft()), one.ttft_ms, "{:?}", one);
+            let retried = one.account.of(PartKind::Retries) > SimDuration::ZERO;
+            prop_assert_eq!(retried, one.attempts > 1, "{:?}", one);
+        }
+    }
+}
+
+#[test]
+fn the_scenarios_of_the_law_meet_every_part() {
+    // A law of parts that are never there says nothing.
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut met: Vec<PartKind> = Vec::new();
+    for _ in 0..40 {
+        let draft = scenarios().new_tree(&mut runner).expect("a scenario").current();
+        let mut explain = asked(draft);
+        for percentile in [60.0, 100.0] {
+            explain.percentile = percentile;
+            let Ok(found) = explain.run() else { continue };
+            let there =
+                found.request.account.parts.iter().filter(|part| part.span > SimDuration::ZERO);
+            met.extend(there.map(|part| part.kind));
+        }
+    }
+    let missed: Vec<PartKind> =
+        PartKind::ALL.into_iter().filter(|kind| !met.contains(kind)).collect();
+    let rare = [PartKind::PreemptedBefore];
+    assert!(missed.iter().all(|kind| rare.contains(kind)), "{missed:?}");
+}
+
+/// Steps take 1 ms + 10 µs a prompt token; the engine is synchronous.
+const BY_HAND: [(&str, &str); 5] = [
+    (
+        "cluster.step_time",
+        "{ type = 'linear', base_us = 1000.0, prefill_token_us = 10.0, decode_seq_us = 0.0 }",
+    ),
+    (
+        "cluster.engine",
+        "{ type = 'vllm_v1', max_model_len = 2048, async_scheduling = false, max_num_batched_tokens = 2048 }",
+    ),
+    ("workload.num_requests", "2"),
+    ("workload.arrivals", "{ type = 'constant', rate_per_s = 400.0 }"),
+    ("workload.lengths", "{ type = 'fixed', input_tokens = 100, output_tokens = 4 }"),
+];
+
+#[test]
+fn a_small_run_is_as_worked_by_hand() {
+    // The first request is sent at 0 or 2.5 ms, the other 2.5 ms later, each with 100 tokens and 4 answers:
+    //   0.0 … 2.0  A prefills: 1 + 1 ms
+    //   2.0 … 3.0  A decodes; B in the queue at 2.5
+    //   3.0 … 5.0  A decodes beside B's prefill
+    //   5.0 … 6.0  both decode; A is done
+    //   6.0 … 8.0  B decodes
+    let mut explain = asked(with(&BY_HAND));
+    let micros = |found: &Explained| {
+        let parts = &found.request.account.parts;
+        let there = parts.iter().filter(|part| part.span > SimDuration::ZERO);
+        there.map(|part| (part.kind, part.span.as_nanos() / 1000)).collect::<Vec<_>>()
+    };
+    explain.request = Some(0);
+    let a = explained(&explain);
+    let expected = [(PartKind::Prefill, 2000), (PartKind::Decode, 2000), (PartKind::Stalled, 2000)];
+    assert_eq!(micros(&a), expected);
+    assert_eq!((a.request.around.decode_steps, a.request.around.mixed_steps), (3, 1));
+    assert_eq!(a.request.around.found[0].running, 0);
+    explain.request = Some(1);
+    let b = explained(&explain);
+    let expected = [(PartKind::Queued, 500), (PartKind::Prefill, 2000), (PartKind::Decode, 3000)];
+    assert_eq!(micros(&b), expected);
+    assert_eq!((b.request.around.prefill_steps, b.request.around.prefill_tokens), (1, 100));
+    assert_eq!((b.request.around.found[0].running, b.request.around.found[0].waiting), (1, 0));
+    // Of two, the slower is at every percentile above 50: A by E2E, B by TTFT.
+    explain.request = None;
+    assert_eq!(explained(&explain).request.request, 0);
+    explain.metric = Metric::Ttft;
+    let slow = explained(&explain);
+    assert_eq!((slow.request.request, slow.faster, slow.answered), (1, 1, 2));
+    assert!(slow.is_at_percentile);
+}
+
+#[test]
+fn a_change_is_what_a_comparison_finds() {
+    let draft = small().with("workload.arrivals.rate_per_s", 80.0).expect("a rate");
+    let explain = Explain::new(draft.clone());
+    let found = explained(&explain);
+    let ranking = found.ranking.as_ref().expect("changes were tried");
+    let of = |name: &str| {
+        let mut all = ranking.changes.iter().chain(&ranking.less_load);
+        all.find(|one| one.change.name.starts_with(name)).unwrap_or_else(|| panic!("{name}"))
+    };
+    for (name, path, value) in [
+        ("replicas 1 → 2", "cluster.replicas", 2.into()),
+        ("async_scheduling true → false", "cluster.engine.async_scheduling", false.into()),
+        ("10 % fewer", "workload.arrivals.rate_per_s", toml::Value::from(72.0)),
+    ] {
+        let other = draft.clone().with(path, value).expect("a setting");
+        let mut compare = Compare::new(vec![draft.clone(), other]);
+        compare.seeds = [3, 3];
+        let compared = compare.read().and_then(servecast::compare::Contest::run);
+        let compared = compared.unwrap_or_else(|error| panic!("{error}"));
+        let expected = compared.difference(1, "p99_e2el_ms").expect("requests were answered");
+        let one = of(name);
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
+        assert!(close(one.now_ms, expected.mean_a), "{one:?} {expected:?}");
+        assert!(close(one.then_ms, expected.mean_b), "{one:?} {expected:?}");
+        assert!(close(one.half_width_ms, expected.half_width), "{one:?} {expected:?}");
+    }
+    assert_eq!((found.gpus, of("replicas 1 → 2").gpus), (1, 2));
+    // The order: what is better first, the most first.
+    let better = ranking.changes.iter().take_while(|one| one.is_better()).count();
+    assert!(ranking.changes[better..].iter().all(|one| !one.is_better()));
+    let sizes: Vec<f64> = ranking.changes[..better].iter().map(|one| -one.difference_ms).collect();
+    assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
+}
+
+#[test]
+fn changes_that_break_a_rule_are_left_out() {
+    // Eight GPUs have no half of a head, and the blocks are given.
+    let draft = with(&[
+        ("cluster.tensor_parallel_size", "4"),
+        ("cluster.engine.num_gpu_blocks", "2000"),
+        ("cluster.engine.max_num_batched_tokens", "256"),
+    ]);
+    let ranking = explained(&Explain::new(draft)).ranking.expect("changes were tried");
+    let tried: Vec<&str> = ranking.changes.iter().map(|one| one.change.name.as_str()).collect();
+    let left: Vec<&str> = ranking.left_out.iter().map(|one| one.name.as_str()).collect();
+    assert!(left.contains(&"tensor_parallel_size 4 → 8"), "{left:?} {tried:?}");
+    assert!(!tried.iter().any(|name| name.contains("gpu_memory_utilization")), "{tried:?}");
+    assert!(!tried.iter().any(|name| name.starts_with("router")), "{tried:?}");
+}
+
+#[test]
+fn the_resolved_scenario_of_a_run_gives_the_same_answer() {
+    let mut explain = Explain::new(small());
+    let own = explained(&explain);
+    let resolved = explain.draft.resolve().expect("a scenario").text();
+    explain.draft = from_text(&resolved).expect("a scenario");
+    assert_eq!(explained(&explain), own);
+}
+
+#[test]
+fn requests_that_were_not_answered_say_why() {
+    let crash = "[{ type = 'crash', replica = 0, at_s = 0.2, down_s = 0.4, detection_s = 0.1 }]";
+    let retries = "{ timeout_s = 30.0, retries = { max_retries = 6, backoff_s = 0.1 } }";
+    let lost = with(&[("faults", crash)]);
+    let refused = |draft: &Draft, request| {
+        let mut explain = asked(draft.clone());
+        explain.request = Some(request);
+        explain.run().map(|found| found.request.request).map_err(|error| error.to_string())
+    };
+    let none = refused(&lost, 30).expect_err("there are 30");
+    assert_eq!(none, "request 30: the run has 30 requests, numbered from 0");
+    let failed: Vec<String> = (0..30).filter_map(|id| refused(&lost, id).err()).collect();
+    assert!(!failed.is_empty());
+    for why in failed {
+        assert!(why.contains(": failed: its replica was lost"), "{why}");
+    }
+    let again = with(&[("faults", crash), ("workload.client", retries)]);
+    // Attempts are numbered too, behind the thirty.
+    let told = (0..90).filter_map(|id| Some((id, refused(&again, id).err()?)));
+    let told: Vec<(u32, String)> =
+        told.filter(|(_, why)| !why.contains("numbered from 0")).collect();
+    let mut followed = 0;
+    for (id, why) in told {
+        // What failed for good is told as above; of the others the attempt after it is explained, unless that was sent
+        // again itself.
+        let Some((_, retry)) = why.split_once("sent again as request ") else {
+            assert!(why.contains(": failed: "), "{why}");
+            continue;
+        };
+        let retry: u32 = retry.split(';').next().expect("a number").parse().expect("a number");
+        assert!(retry > id);
+        let mut explain = asked(again.clone());
+        explain.request = Some(retry);
+        let Ok(found) = explain.run() else { continue };
+        assert!(found.request.attempts > 1);
+        assert!(found.request.account.of(PartKind::Retries) > SimDuration::ZERO);
+        followed += 1;
+    }
+    assert!(followed > 0);
+}
+
+#[test]
+fn questions_that_make_no_sense_are_refused() {
+    let refused = |change: fn(&mut Explain), told: &str| {
+        let mut explain = Explain::new(small());
+        change(&mut explain);
+        let error = explain.run().expect_err(told).to_string();
+        assert!(error.contains(told), "{error}");
+    };
+    refused(|explain| explain.percentile = 0.0, "--percentile: must be more than 0");
+    refused(|explain| explain.percentile = f64::NAN, "--percentile: must be more than 0");
+    refused(|explain| explain.seeds = 2, "--seeds: must be 0 or within 3..=1000, got 2");
+    refused(|explain| explain.confidence = 1.0, "--confidence: must be within");
+    let draft =
+        with(&[("workload.lengths", "{ type = 'fixed', input_tokens = 9, output_tokens = 1 }")]);
+    let mut explain = asked(draft);
+    explain.metric = Metric::Tpot;
+    let none = explain.run().expect_err("answers of one token").to_string();
+    assert!(none.contains("no request of the run has TPOT"), "{none}");
+    explain.request = Some(1);
+    let none = explain.run().expect_err("answers of one token").to_string();
+    assert!(none.contains("request 1: has one token"), "{none}");
+}
