@@ -40,22 +40,6 @@ fn without_codes(text: &str) -> String {
     told.replace("No such file or directory", "no such file or folder")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::without_codes;
-
-    #[test]
-    fn errors_of_the_system_are_told_without_their_numbers() {
-        for (said, told) in [
-            ("a.toml: No such file or directory (os error 2)", "a.toml: no such file or folder"),
-            ("x: Permission denied (os error 13): y", "x: Permission denied: y"),
-            ("`b (os error c)`", "`b (os error c)`"),
-        ] {
-            assert_eq!(without_codes(said), told);
-        }
-    }
-}
-
 impl Failure {
     /// Bad input, in words.
     pub(super) fn input(message: impl Into<String>) -> Self {
@@ -103,4 +87,20 @@ impl From<Problem> for Failure {
 pub(super) fn overrides(texts: &[String]) -> Result<Vec<Override>, Failure> {
     let each = texts.iter().map(|text| text.parse::<Override>());
     Ok(each.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_codes;
+
+    #[test]
+    fn errors_of_the_system_are_told_without_their_numbers() {
+        for (said, told) in [
+            ("a.toml: No such file or directory (os error 2)", "a.toml: no such file or folder"),
+            ("x: Permission denied (os error 13): y", "x: Permission denied: y"),
+            ("`b (os error c)`", "`b (os error c)`"),
+        ] {
+            assert_eq!(without_codes(said), told);
+        }
+    }
 }

@@ -83,7 +83,7 @@ impl fmt::Display for StepTimeSource {
             Self::Roofline { gpu, source, .. } => match self.stand_in() {
                 Some(other) => write!(
                     f,
-                    "roofline with the efficiency of {other}'s kernels, for none of {gpu} were measured"
+                    "roofline with the efficiency of {other}'s kernels in place of {gpu}'s"
                 ),
                 None => write!(f, "roofline with the efficiency of its own kernels: {source}"),
             },

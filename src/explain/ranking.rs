@@ -1,6 +1,7 @@
 //! Changes, ranked by how far they move a percentile of a latency.
 
 use std::cmp::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ use super::changes::Change;
 use super::pick::Metric;
 use crate::compare::{Basis, Difference, Pairing, Verdict};
 use crate::load::memory::Leaves;
-use crate::load::{Cases, Draft, Listener, LoadError, Loaded, Note};
+use crate::load::{Cases, Draft, Listener, LoadError, Loaded, Note, Progress};
 use crate::resolved::Scenario;
 use crate::stats::{mean, percentile_sorted};
 use crate::study::Sense;
@@ -109,12 +110,19 @@ impl Ranking {
         let runs =
             (0..candidates.len()).flat_map(|of| (1..=scale.seeds).map(move |seed| (of, seed)));
         let runs: Vec<(usize, u32)> = runs.collect();
-        let text = format!("{} changes under {} seeds", candidates.len() - 1, scale.seeds);
-        listener.tell(&Note::Progress(text));
+        let now = format!("{} changes under {} seeds", candidates.len() - 1, scale.seeds);
+        let tell = |ended| {
+            let of = Some(runs.len());
+            listener.tell(&Note::Progress(Progress { ended, of, now: now.clone() }));
+        };
+        tell(0);
+        let ended = AtomicUsize::new(0);
         // What the scenario itself is warned of has been told.
         let cases = Cases::default();
         let outcomes = threads::map(&runs, |(of, seed)| {
-            outcome(&cases, candidates[*of].draft.reseeded(*seed)?.resolve()?, scale)
+            let found = outcome(&cases, candidates[*of].draft.reseeded(*seed)?.resolve()?, scale);
+            tell(1 + ended.fetch_add(1, Memory::Relaxed));
+            found
         });
         let mut outcomes = outcomes.into_iter();
         let mut of_next = || -> Result<Vec<Outcome>, ExplainError> {

@@ -124,6 +124,8 @@ impl Known {
         let parts = layout.part_names().into_iter().zip(basis);
         let known = parts.map(|(name, basis)| {
             let gpu = layout.gpu().name.clone();
+            // Of a pair one part may have been measured.
+            let for_slow = for_slow && matches!(basis.servers, ServerBasis::Expected { .. });
             Self { name, gpu, basis: basis.clone(), for_slow }
         });
         known.collect()

@@ -98,10 +98,11 @@ pub(super) fn draw(
         canvas.parts.iter().map(|part| part.map(|px| px.to_string()).join(",")).collect()
     };
     let in_units = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
-    let mut in_px = format!("width=\"{WIDTH}\" height=\"{height}\"");
-    if !parts.is_empty() {
-        in_px += &format!(" {PARTS}=\"{}\"", parts.join(" "));
-    }
+    let parts = match parts.join(" ") {
+        none if none.is_empty() => none,
+        parts => format!(" {PARTS}=\"{parts}\""),
+    };
+    let in_px = format!("width=\"{WIDTH}\" height=\"{height}\"{parts}");
     svg.replacen(&in_units, &in_px, 1)
 }
 

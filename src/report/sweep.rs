@@ -7,7 +7,7 @@ use super::series::{KNEE, Lines, Series};
 use super::table::{Cell, alone, column, decimals, table_of, written};
 use crate::compare::title;
 use crate::load::Listener;
-use crate::sweep::{PointReport, Report, is_share};
+use crate::sweep::{Estimate, PointReport, Report, is_share};
 
 /// Points in the table; `results.csv` has all.
 const POINTS_MAX: usize = 500;
@@ -67,27 +67,28 @@ fn knees(told: &Report) -> Option<Vec<String>> {
     }
     let axis = &told.titles[lines.axis];
     let line = |series: &Series| {
-        let share = |place: usize| {
-            let found = told.points[place].figure("slo_attainment")?;
-            Some((found.mean, found.of_share()))
-        };
+        let share = |place: usize| told.points[place].figure("slo_attainment");
         let known = series.points.iter().filter_map(|(x, place)| Some((*x, share(*place)?)));
-        let known: Vec<(f64, (f64, Option<(f64, f64)>))> = known.collect();
+        let known: Vec<(f64, Estimate)> = known.collect();
         let (first, last) = (known.first()?.0, known.last()?.0);
         let percent = |place: usize| {
-            let (share, interval) = known[place].1;
+            let found = known[place].1;
             let whole = |share: f64| written(100.0 * share, 1);
-            let interval = interval.filter(|(low, high)| low < high);
+            let interval = found.of_share().filter(|(low, high)| low < high);
             let interval =
                 interval.map(|(low, high)| format!(" ({} to {})", whole(low), whole(high)));
-            format!("{} %{}", whole(share), interval.unwrap_or_default())
+            format!("{} %{}", whole(found.mean), interval.unwrap_or_default())
         };
         // The last point that is taken to keep them may not, as far as its seeds tell.
-        let sure = |place: usize| match known[place].1 {
-            (share, interval) if interval.map_or(share, |(low, _)| low) >= KNEE => String::new(),
-            _ => format!(" (not certain: it is {} there)", percent(place)),
+        let sure = |place: usize| {
+            let found = known[place].1;
+            let least = found.of_share().map_or(found.mean, |(low, _)| low);
+            if least >= KNEE {
+                return String::new();
+            }
+            format!(" (not certain: it is {} there)", percent(place))
         };
-        let text = match known.iter().position(|(_, (share, _))| *share < KNEE) {
+        let text = match known.iter().position(|(_, found)| found.mean < KNEE) {
             None => format!("at every {axis} from {first} to {last}{}", sure(known.len() - 1)),
             Some(0) => format!("not even at {axis} {first}, where it is {}", percent(0)),
             Some(place) => {

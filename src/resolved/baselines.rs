@@ -1,6 +1,6 @@
 //! Rules and derived values of the plain schedulers.
 
-use super::{KvSource, Rules, ScenarioError, derive_kv, fail, lora, too_large};
+use super::{KvSource, Rules, ScenarioError, derive_kv, fail, lora};
 use crate::hardware::GpuSpec;
 use crate::model::{EngineVersion, ModelSpec, SamplerKernels, VllmStart, WindowMemory};
 use crate::scenario::{
@@ -125,9 +125,9 @@ pub(super) fn resolve(
     let usable = blocks - (memory.watermark)(blocks);
     let tokens = u64::from(usable) * u64::from(memory.block_size);
     if u64::from(model_len) > tokens {
-        return Err(too_large(
+        return Err(fail(
             "cluster.engine.max_model_len",
-            format_args!(
+            &format!(
                 "a sequence of {model_len} tokens needs more than the {tokens} tokens of KV memory \
                  that a request can be admitted to; set max_model_len to at most {tokens}"
             ),

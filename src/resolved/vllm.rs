@@ -1,8 +1,7 @@
 //! Rules and derived values of vLLM's V1 engine.
 
 use super::{
-    KvSource, Rules, ScenarioError, acceptance, derive_kv, drafting, fail, graphs, kv, lora,
-    states, too_large,
+    KvSource, Rules, ScenarioError, acceptance, derive_kv, drafting, fail, graphs, kv, lora, states,
 };
 use crate::hardware::GpuSpec;
 use std::borrow::Cow;
@@ -103,9 +102,9 @@ pub(super) fn resolve(
     let blocks = vllm.num_gpu_blocks.unwrap_or_default().saturating_sub(windows);
     let kv_tokens = u64::from(blocks) * u64::from(vllm.block_size);
     if kv_tokens < u64::from(model_len) {
-        return Err(too_large(
+        return Err(fail(
             "cluster.engine.max_model_len",
-            format_args!(
+            &format!(
                 "a sequence of {model_len} tokens needs more than the {kv_tokens} tokens of the \
                  KV cache; the engine refuses to start: set max_model_len to at most {kv_tokens}"
             ),

@@ -117,8 +117,8 @@ proptest! {
         };
         for one in std::iter::once(&found.request).chain(&found.median) {
             prop_assert_eq!(one.account.parts.len(), PartKind::COUNT);
-            prop_assert_eq!(millis(one.account.total()), one.e2e_ms, "{:?}", one);
-            prop_assert_eq!(millis(one.account.ttft()), one.ttft_ms, "{:?}", one);
+            prop_assert_eq!(millis(one.account.total()).to_bits(), one.e2e_ms.to_bits(), "{:?}", one);
+            prop_assert_eq!(millis(one.account.ttft()).to_bits(), one.ttft_ms.to_bits(), "{:?}", one);
             let retried = one.account.of(PartKind::Retries) > SimDuration::ZERO;
             prop_assert_eq!(retried, one.attempts > 1, "{:?}", one);
         }

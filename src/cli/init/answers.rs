@@ -60,13 +60,13 @@ impl Answers {
     /// When a name is not known, the trace cannot be read, or the model does not fit.
     pub(super) fn of(given: &InitArguments, asker: &mut Asker<'_>) -> Result<Self, Failure> {
         let model = match &given.model {
-            Some(name) => model(name).map_err(|problem| at("--model", problem))?,
+            Some(name) => model(name).map_err(|problem| at("--model", &problem))?,
             None => asker.ask("Model", "Qwen/Qwen3-8B".to_owned(), "Qwen/Qwen3-8B", |name| {
                 model(name).map_err(|problem| problem.to_string())
             })?,
         };
         let gpu = match &given.gpu {
-            Some(name) => gpu(name).map_err(|problem| at("--gpu", problem))?,
+            Some(name) => gpu(name).map_err(|problem| at("--gpu", &problem))?,
             None => asker.ask("GPU", "H100".to_owned(), "H100", |name| {
                 gpu(name).map_err(|problem| problem.to_string())
             })?,
@@ -238,15 +238,12 @@ fn model(name: &str) -> Result<String, Problem> {
 
 /// The name of a GPU that is known.
 fn gpu(name: &str) -> Result<String, Problem> {
-    match load::gpu("", name, Path::new(""))? {
-        Some(_) => Ok(name.to_owned()),
-        None => {
-            let what = format!("`{name}` is neither in the catalogue nor a file ending in .toml");
-            let problem =
-                Problem::new("", what).or_near(profiles::closest(name, profiles::gpu_names()));
-            Err(problem.with_hint("`servecast profile list` names the GPUs"))
-        }
+    if load::gpu("", name, Path::new(""))?.is_some() {
+        return Ok(name.to_owned());
     }
+    let what = format!("`{name}` is neither in the catalogue nor a file ending in .toml");
+    let problem = Problem::new("", what).or_near(profiles::closest(name, profiles::gpu_names()));
+    Err(problem.with_hint("`servecast profile list` names the GPUs"))
 }
 
 fn engine(name: &str) -> Result<EngineName, String> {
@@ -257,6 +254,6 @@ fn engine(name: &str) -> Result<EngineName, String> {
     }
 }
 
-fn at(option: &str, problem: Problem) -> Failure {
+fn at(option: &str, problem: &Problem) -> Failure {
     Failure::input(format!("{option}: {problem}"))
 }

@@ -87,7 +87,7 @@ impl Html {
                 };
                 let name = inside.split_whitespace().next()?;
                 let is_drawn = DRAWN.contains(&name) && open.is_empty() == (name == "svg");
-                (is_drawn && attributes(&inside[name.len()..])).then_some(())?;
+                (is_drawn && attributes(inside.strip_prefix(name)?)).then_some(())?;
                 if !is_closed {
                     open.push(name);
                 }
@@ -136,7 +136,8 @@ fn attributes(mut text: &str) -> bool {
         let Some((name, rest)) = text.split_once("=\"") else { return false };
         let Some((value, rest)) = rest.split_once('"') else { return false };
         let is_known = DRAWN_WITH.contains(&name) || name == "transform";
-        if !is_known || (value.contains("url(") || value.contains(':')) && name != "xmlns" {
+        let names = ["url(", ":", "//", "&"].iter().any(|word| value.to_lowercase().contains(word));
+        if !is_known || names && name != "xmlns" {
             return false;
         }
         text = rest;
@@ -161,6 +162,7 @@ mod tests {
             "</svg><script>",
             "<rect x='0'/>",
             "<style>*{}</style>",
+            "<\u{3000}g/>",
             "<svg>",
         ] {
             assert_eq!(Html::drawing(&figure(hostile)), None, "{hostile}");
