@@ -26,6 +26,16 @@ impl BlockHash {
         self.0
     }
 
+    /// What stands before the first block of a sequence: sequences of other adapters or salts share no name.
+    pub fn namespace(salt: u64, adapter: Option<AdapterId>) -> Self {
+        Self::of(salt).then(adapter.map_or(0, |adapter| 1 + u64::from(adapter.0)))
+    }
+
+    /// The name that is this number.
+    pub(super) const fn numbered(number: u64) -> Self {
+        Self(number)
+    }
+
     /// The name is turned, so that no value cancels the one that it was made of.
     const fn then(self, value: u64) -> Self {
         self.then_mixed(mix(value))
@@ -80,8 +90,7 @@ impl ChainHasher {
         block_size: u32,
         lookahead: Lookahead,
     ) -> Self {
-        let adapter = adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
-        let namespace = BlockHash::of(content.salt).then(adapter);
+        let namespace = BlockHash::namespace(content.salt, adapter);
         let tokens = TokenRuns::new(request, content, prompt_tokens);
         Self {
             next: tokens.start(),

@@ -1,8 +1,9 @@
 //! What a cache holds of a prompt, asked from outside: no access, nothing changes by it.
 
-use super::{BlockTable, ChainHasher, Hits, HybridTree, KvPool, Lookahead, RadixTree, TreeKeys};
+use super::{
+    BlockHash, BlockTable, ChainHasher, Hits, HybridTree, KvPool, Lookahead, RadixTree, TreeKeys,
+};
 use crate::request::{RequestView, Segment};
-use crate::rng::mix;
 
 /// A cache as it was at a moment.
 #[derive(Debug, Clone, Default)]
@@ -100,8 +101,7 @@ impl Lookup {
                 _ => {}
             }
         }
-        let adapter = request.adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
-        let namespace = mix(request.content.salt) ^ adapter;
+        let namespace = BlockHash::namespace(request.content.salt, request.adapter).number();
         let limit = keys.count(request.prompt_tokens.saturating_sub(1));
         Some(Self { namespace, sequence: keys.of(joined), keys: limit })
     }

@@ -192,6 +192,26 @@ fn pools_that_hand_over_have_routers_of_their_own() {
 }
 
 #[test]
+fn caches_of_both_engines_are_known_as_they_are() {
+    for engine in ["{ type = 'vllm_v1', block_size = 16 }", "{ type = 'sglang', page_size = 16 }"] {
+        let cluster = format!("replicas = 4\nengine = {engine}");
+        let [by_cache, by_load, by_what_was_sent] = [
+            "prefill_load_scale = 32.0",
+            "overlap_score_credit = 0.0",
+            "prefill_load_scale = 32.0, use_kv_events = false",
+        ]
+        .map(|settings| cached(&served(&scenario(settings, &cluster))));
+        let told = format!("{engine}: {by_cache} {by_load} {by_what_was_sent}");
+        println!("{told}");
+        // What engines tell is worth as much as what the router remembers to have sent.
+        assert!(
+            by_cache > by_load && by_cache.abs_diff(by_what_was_sent) < by_what_was_sent / 10,
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn what_is_not_modelled_in_the_simulation_is_refused_by_name() {
     let sglang = "replicas = 2\nengine = { type = 'sglang', page_size = 16 }";
     served(&scenario("", sglang));

@@ -1,5 +1,6 @@
 //! A place in a sequence of tokens, and what follows it.
 
+use crate::kv::BlockHash;
 use crate::request::Segment;
 
 /// What is left of a sequence of tokens.
@@ -62,6 +63,27 @@ impl<'a> Rest<'a> {
         (self.segments, other.segments) = (&self.segments[whole..], &other.segments[whole..]);
         (self.left, other.left) = (self.left - common, other.left - common);
         common
+    }
+
+    /// The name of these tokens behind what has the name `before`. Runs that continue one another are joined, as
+    /// [`ChainHasher`](crate::kv::ChainHasher) joins them: equal tokens have equal names wherever they are named.
+    pub(super) fn name(mut self, before: BlockHash) -> BlockHash {
+        let mut name = before;
+        let mut joined: Option<Segment> = None;
+        while let Some(run) = self.run() {
+            self.skip(run.len);
+            joined = match joined {
+                Some(last) if last.stream == run.stream && last.start + last.len == run.start => {
+                    Some(Segment { len: last.len + run.len, ..last })
+                }
+                Some(last) => {
+                    name = name.absorb(last);
+                    Some(run)
+                }
+                None => Some(run),
+            };
+        }
+        joined.map_or(name, |last| name.absorb(last))
     }
 
     pub(in crate::kv) fn collect_into(mut self, key: &mut Vec<Segment>) {

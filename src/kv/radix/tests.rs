@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::kv::BlockHash;
+use crate::ids::RequestId;
 use crate::kv::events::Listener;
+use crate::kv::{BlockHash, ChainHasher, Lookahead};
+use crate::request::Content;
 
 fn run(stream: u64, start: u32, len: u32) -> Segment {
     Segment { stream, start, len }
@@ -236,6 +238,8 @@ fn random_sequence(draw: &mut impl FnMut(u64) -> u64) -> Vec<Segment> {
 
 #[test]
 fn random_histories_go_as_in_a_slow_tree() {
+    // Sequences without a salt and an adapter.
+    let none = BlockHash::namespace(0, None).number();
     for (seed, page) in [(1, 1), (2, 1), (3, 2), (4, 4)] {
         let mut state: u64 = seed;
         let mut draw = |below: u64| {
@@ -255,18 +259,18 @@ fn random_histories_go_as_in_a_slow_tree() {
             match draw(5) {
                 0 => {
                     // Asked before: a query is no access and splits nothing.
-                    let matched = tree.matched(0, &sequence, all);
-                    let found = tree.find(0, &sequence, all);
+                    let matched = tree.matched(none, &sequence, all);
+                    let found = tree.find(none, &sequence, all);
                     let path = oracle.find(&tokens);
                     assert_eq!(found.tokens as usize, path.len(), "{place}");
                     assert_eq!(matched, found.tokens, "{place}");
                 }
                 1 => {
-                    let there = tree.insert(0, &sequence, all).tokens;
+                    let there = tree.insert(none, &sequence, all).tokens;
                     assert_eq!(there as usize, oracle.insert(&tokens), "{place}");
                 }
                 2 => {
-                    let found = tree.find(0, &sequence, all);
+                    let found = tree.find(none, &sequence, all);
                     let path = oracle.find(&tokens);
                     tree.lock(found.node);
                     oracle.lock(&path, 1);
@@ -287,26 +291,19 @@ fn random_histories_go_as_in_a_slow_tree() {
             assert!(tree.is_balanced(), "{place}");
             listener.hear(tree.take_events());
             let probe = random_sequence(&mut draw);
-            let matched = tree.matched(0, &probe, probe.iter().map(|run| run.len).sum());
+            let matched = tree.matched(none, &probe, probe.iter().map(|run| run.len).sum());
             let believed = listener.believes(&page_names(&probe, page)) * page;
             assert_eq!(believed, matched, "{place}: {probe:?}");
         }
     }
 }
 
-/// The names of the pages of a sequence.
+/// The names of the pages of a sequence, as a router makes them.
 fn page_names(sequence: &[Segment], page: u32) -> Vec<BlockHash> {
-    let mut rest = Rest::new(sequence, sequence.iter().map(|run| run.len).sum());
-    let mut name = BlockHash::of(0);
+    let tokens = sequence.iter().map(|run| run.len).sum();
+    let content = Content { salt: 0, segments: Some(sequence.into()) };
+    let mut hasher = ChainHasher::new(RequestId(0), &content, tokens, None, page, Lookahead::None);
     let mut names = Vec::new();
-    while rest.left >= page {
-        let mut of_page = rest.first(page);
-        while let Some(run) = of_page.run() {
-            name = name.absorb(run);
-            of_page.skip(run.len);
-        }
-        names.push(name);
-        rest.skip(page);
-    }
+    hasher.extend(tokens, &mut names);
     names
 }

@@ -52,15 +52,11 @@ impl RadixTree {
         let Some(mut told) = self.told.take() else { return };
         let parent = self.nodes[id as usize].parent;
         let before = told.names.get(&parent).and_then(|names| names.last()).copied();
-        let mut name = before.unwrap_or(BlockHash::of(namespace));
+        let mut name = before.unwrap_or(BlockHash::numbered(namespace));
         let mut names = Vec::with_capacity((rest.left / self.page_size) as usize);
         let mut pages = rest;
         while pages.left >= self.page_size {
-            let mut page = pages.first(self.page_size);
-            while let Some(run) = page.run() {
-                name = name.absorb(run);
-                page.skip(run.len);
-            }
+            name = pages.first(self.page_size).name(name);
             names.push(name);
             pages.skip(self.page_size);
         }

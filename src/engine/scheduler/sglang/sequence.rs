@@ -4,7 +4,7 @@ use super::group::Member;
 use crate::engine::Life;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::{PathLock, TreeKeys};
+use crate::kv::{BlockHash, PathLock, TreeKeys};
 use crate::request::{Request, Segment};
 use crate::rng::mix;
 
@@ -114,7 +114,6 @@ impl Sequence {
         life.max_tokens = max_tokens;
         life.output_tokens = life.output_tokens.min(max_tokens).max(1);
         let ends_itself = !request.ignore_eos && request.output_tokens <= max_tokens;
-        let adapter = request.adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
         let mut sequence = Self {
             life,
             status: Status::Waiting,
@@ -124,7 +123,7 @@ impl Sequence {
             ignores_eos: request.ignore_eos,
             priority: request.priority,
             adapter: request.adapter,
-            namespace: mix(request.content.salt) ^ adapter,
+            namespace: BlockHash::namespace(request.content.salt, request.adapter).number(),
             tokens: Vec::new(),
             keys,
             ends_itself,
