@@ -59,6 +59,8 @@ struct Measured {
     texts: usize,
     /// Those that are hard to read.
     faint: Vec<String>,
+    /// Panels in which nothing is drawn.
+    blank: usize,
     /// Drawings that say nothing to who does not see them.
     silent: usize,
     dark: bool,
@@ -97,6 +99,7 @@ fn a_browser_shows_every_figure_and_loads_nothing() {
         let page = page(&cli, folder);
         let path = cli.path(&format!("{folder}/report.html"));
         let figures = page.matches("<figure>").count();
+        let in_parts = page.matches("class=\"drawing apart\"").count();
         // The policy lets no script run, and the hostile name is text.
         let dom = dump(&browser, &path, false);
         assert!(!dom.contains("<script"), "{folder}");
@@ -107,10 +110,13 @@ fn a_browser_shows_every_figure_and_loads_nothing() {
                 let found = measured(&browser, &path, screen);
                 let about = format!("{folder} on {screen:?}: {found:?}");
                 assert_eq!((found.loaded, found.silent, found.dark), (0, 0, is_dark), "{about}");
+                assert_eq!(found.blank, 0, "{about}");
                 assert!(found.inside <= found.room && found.room <= width, "{about}");
                 assert!(found.texts > 10 && found.faint.is_empty(), "{about}");
                 if is_open {
                     assert_eq!(found.drawings.len(), figures, "{about}");
+                    let apart = found.drawings.iter().filter(|drawn| drawn.len() > 1).count();
+                    assert_eq!(apart, if width <= 700 { in_parts } else { 0 }, "{about}");
                 }
                 for drawn in &found.drawings {
                     // Whole, or below 700 px by panels that need no scrolling.

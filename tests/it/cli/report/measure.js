@@ -53,6 +53,7 @@ addEventListener("load", () => {
     drawings,
     texts: texts.length,
     faint: faint.map((element) => `${element.tagName} ${element.textContent.slice(0, 40)}`),
+    blank: [...page.querySelectorAll("use")].filter((use) => shows(use) && use.getBBox().width < 10).length,
     silent: [...page.querySelectorAll("svg[id]")].filter((svg) => !svg.getAttribute("aria-label")).length,
     dark: view.matchMedia("(prefers-color-scheme: dark)").matches,
   };
