@@ -112,7 +112,7 @@ fn what_is_cached_is_weighed_against_what_is_outstanding() {
     let mut instances = Instances::new(3);
     let mut tree = RadixTree::new(1);
     let beginning = [Segment { stream: 1, start: 0, len: 60 }];
-    tree.insert(crate::rng::mix(0), &beginning, 60);
+    tree.insert(crate::kv::BlockHash::namespace(0, None).number(), &beginning, 60);
     instances.caches[2] = CacheContent::Tree(Box::new(tree));
     let mut router = PrefixExact::new(PrefixExactConfig::default());
     let again = prompt(&[(1, 60), (2, 40)]);
