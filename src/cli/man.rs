@@ -1,8 +1,7 @@
 //! `servecast man`: pages of the manual, made of the help texts.
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 
-use super::commands::Arguments;
 use super::failure::Failure;
 use super::terminal::print;
 use crate::problem::Problem;
@@ -23,9 +22,10 @@ pub(super) struct ManArguments {
     words: Vec<String>,
 }
 
-pub(super) fn man(arguments: &ManArguments) -> Result<(), Failure> {
+/// The page of a command of a program.
+pub(super) fn man(arguments: &ManArguments, program: Command) -> Result<(), Failure> {
     let mut page = Vec::new();
-    let manual = clap_mangen::Man::new(command(&arguments.words)?);
+    let manual = clap_mangen::Man::new(command(program, &arguments.words)?);
     let rendered = manual.source(SOURCE).manual("servecast").render(&mut page);
     rendered.map_err(|error| Failure::Run(error.into()))?;
     let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n");
@@ -33,8 +33,8 @@ pub(super) fn man(arguments: &ManArguments) -> Result<(), Failure> {
 }
 
 /// The command of these words, which knows the names of those above it.
-fn command(words: &[String]) -> Result<Command, Failure> {
-    let mut program = Arguments::command().disable_help_subcommand(true);
+fn command(program: Command, words: &[String]) -> Result<Command, Failure> {
+    let mut program = program.disable_help_subcommand(true);
     program.build();
     let mut found = &program;
     for word in words {

@@ -94,6 +94,6 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
             clap_complete::generate(shell, &mut Arguments::command(), "servecast", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
-        Some(Command::Man(arguments)) => man::man(&arguments),
+        Some(Command::Man(arguments)) => man::man(&arguments, Arguments::command()),
     }
 }

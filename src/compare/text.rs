@@ -72,8 +72,8 @@ fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
 
 /// What a comparison says of which nothing is drawn.
 const WITHOUT_CHANCE: &str = "Nothing in these runs is drawn: every seed sends the same requests, so differences have no intervals and say \
-                              nothing of other traffic. To draw it, give arrivals of another type than `trace`, lengths in another \
-                              order than `recorded`, or `jitter_s`.";
+                              nothing of other traffic. `workload.arrivals.jitter_s` spreads arrivals anew; arrivals of another type \
+                              than `trace`, with lengths in the order `with_replacement`, draw both.";
 
 /// What to know before the differences are read.
 pub(super) fn cautions(all: &[Contestant], runs: &Runs, findings: &Findings) -> Vec<String> {

@@ -223,7 +223,11 @@ fn changes(found: &Explained, ranking: &Ranking, all: bool) -> String {
 /// The one that changes most, and the one that does for no more GPUs.
 fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
     let how = format!("{} seeds, the same requests", ranking.seeds);
-    let note = format!("({how}; ± is the {} interval)", percent(ranking.confidence));
+    let note = if ranking.changes.iter().any(|one| spread(one) > 0.0) {
+        format!("({how}; ± is the {} interval)", percent(ranking.confidence))
+    } else {
+        "(no seed changes these requests: it says nothing of others)".to_owned()
+    };
     let mut better = ranking.changes.iter().filter(|one| one.is_better());
     let Some(best) = better.next() else {
         let tried = counted(ranking.changes.len() as u64, "change");
@@ -244,8 +248,15 @@ fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
     format!("{head}\n{without}")
 }
 
+/// Half the width of the interval in ms; none where seeds differ in the rounding of times alone.
+fn spread(one: &Ranked) -> f64 {
+    /// A thousandth of a nanosecond, the unit of the clock.
+    const NONE_MS: f64 = 1e-9;
+    if one.half_width_ms < NONE_MS { 0.0 } else { one.half_width_ms }
+}
+
 fn row(found: &Explained, one: &Ranked) -> Vec<String> {
-    let (difference, half) = around(one.difference_ms, one.half_width_ms);
+    let (difference, half) = around(one.difference_ms, spread(one));
     let is_zero = difference.chars().all(|letter| "0.".contains(letter));
     let sign = if one.difference_ms > 0.0 && !is_zero { "+" } else { "" };
     let gpus = match (found.gpus, one.gpus) {
@@ -261,7 +272,12 @@ fn row(found: &Explained, one: &Ranked) -> Vec<String> {
         one.change.name.clone(),
         quantity(one.now_ms),
         quantity(one.then_ms),
-        format!("{sign}{difference} ± {half}"),
+        // Of what no seed changes there is no interval.
+        if half == "0" {
+            format!("{sign}{difference}")
+        } else {
+            format!("{sign}{difference} ± {half}")
+        },
         gpus,
         format!("{}{answered}", one.verdict),
     ]

@@ -62,6 +62,7 @@ pub(super) const LAYOUT: Layout = Layout {
         "prompt_len",
         "input_toks",
         "prompt_size",
+        "prompt",
         "request_tokens",
         "Request tokens",
         "ContextTokens",
@@ -78,6 +79,7 @@ pub(super) const LAYOUT: Layout = Layout {
     output: &[
         "output_tokens",
         "completion_tokens",
+        "completion",
         "generated_tokens",
         "num_decode_tokens",
         "output_length",
