@@ -107,7 +107,8 @@ impl<'a> Requests<'a> {
         let seen = finished.map(|(place, _)| self.seen(RequestId::from_index(place)));
         let ranked: BTreeSet<(SimDuration, RequestId)> =
             seen.filter_map(|one| Some((metric.of(&one.record)?, one.id))).collect();
-        let rank = (percentile / 100.0 * ranked.len() as f64).ceil() as usize;
+        // Multiplied first: 99.9 / 100 is a little more than 0.999.
+        let rank = (percentile * ranked.len() as f64 / 100.0).ceil() as usize;
         let found = ranked.iter().nth(rank.clamp(1, ranked.len().max(1)) - 1);
         let (_, id) = found.ok_or(ExplainError::NoAnswer(metric.title()))?;
         Ok(self.seen(*id))

@@ -228,7 +228,9 @@ fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
     } else {
         "(no seed changes these requests: it says nothing of others)".to_owned()
     };
-    let mut better = ranking.changes.iter().filter(|one| one.is_better());
+    // A change that leaves slow requests without an answer is no remedy.
+    let remedies = ranking.changes.iter().filter(|one| one.answered_change > -1e-9);
+    let mut better = remedies.filter(|one| one.is_better());
     let Some(best) = better.next() else {
         let tried = counted(ranking.changes.len() as u64, "change");
         return format!("None of {tried} lowers the {what} for certain {note}.");

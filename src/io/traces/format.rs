@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::TraceError;
 use super::functions;
+use super::generic;
+use super::names::letters;
 
 /// A trace format, named as in scenarios and on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,6 +73,31 @@ impl TraceFormat {
         }
     }
 
+    /// The format of a CSV with these titles. Formats that may lack times are those of files in which no column is named as
+    /// times are: else these would be dropped without a word.
+    fn of_header(line: &str) -> Self {
+        let titles: Vec<&str> =
+            line.split([',', ';', '\t']).map(|title| title.trim().trim_matches('"')).collect();
+        let has = |names: [&str; 2]| names.iter().all(|name| titles.contains(name));
+        let is_time = |title: &&str| {
+            generic::LAYOUT.arrival.iter().any(|name| letters(name) == letters(title))
+        };
+        let is_timed = titles.iter().any(is_time);
+        if has(["TIMESTAMP", "ContextTokens"]) {
+            Self::Azure
+        } else if has(["Timestamp", "Request tokens"]) {
+            Self::BurstGpt
+        } else if has(["num_prefill_tokens", "num_decode_tokens"])
+            && (titles.contains(&"arrived_at") || !is_timed)
+        {
+            Self::Vidur
+        } else if has(["prompt_len", "output_len"]) && !is_timed {
+            Self::ShareGptLengths
+        } else {
+            Self::Csv
+        }
+    }
+
     /// The format that a file's first line speaks of. Anything with a header is at least
     /// [`TraceFormat::Csv`], any JSON object at least [`TraceFormat::Jsonl`].
     ///
@@ -99,15 +126,7 @@ impl TraceFormat {
                 "calls of functions are not requests: they have no lengths; `servecast trace \
                  adapter-counts` makes arrivals of adapters of them",
             )),
-            Some(_) if has(&["TIMESTAMP", "ContextTokens"]) => Ok(Self::Azure),
-            Some(_) if has(&["Timestamp", "Request tokens"]) => Ok(Self::BurstGpt),
-            Some(_) if has(&["num_prefill_tokens", "num_decode_tokens"]) => Ok(Self::Vidur),
-            Some(_)
-                if has(&["prompt_len", "output_len"]) && !has(&["arriv"]) && !has(&["time"]) =>
-            {
-                Ok(Self::ShareGptLengths)
-            }
-            Some(_) => Ok(Self::Csv),
+            Some(_) => Ok(Self::of_header(&String::from_utf8_lossy(line))),
         }
     }
 }
@@ -239,6 +258,16 @@ mod tests {
         );
         assert_eq!(of("arrived_at,num_prefill_tokens,num_decode_tokens"), TraceFormat::Vidur);
         assert_eq!(of("file_index,prompt_len,output_len"), TraceFormat::ShareGptLengths);
+        // Times are never dropped because of what else a file resembles.
+        for timed in [
+            "Timestamp,prompt_len,output_len",
+            "ts_ms;prompt_len;output_len",
+            "arrival_s,num_prefill_tokens,num_decode_tokens",
+            "Timestamp (ms),Request tokens,Response tokens",
+            "ts_ms,prompt_length,output_length",
+        ] {
+            assert_eq!(of(timed), TraceFormat::Csv, "{timed}");
+        }
         assert_eq!(of("arrival_s,prompt_len,output_len"), TraceFormat::Csv);
         assert_eq!(
             of(r#"{"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": [0]}"#),

@@ -245,7 +245,8 @@ impl Columns {
         }
         let arrival = found[Role::Arrival as usize].as_ref().map(|(name, _)| name.as_str());
         Ok(Self {
-            unit: options.time_unit.or(layout.unit).or(arrival.and_then(unit_of_name)),
+            // A unit in a name holds before what is usual in a format.
+            unit: options.time_unit.or(arrival.and_then(unit_of_name)).or(layout.unit),
             found,
             zero: layout.zero,
             block_tokens: options.hash_block_tokens.unwrap_or(layout.block_tokens),

@@ -298,6 +298,24 @@ fn random_histories_go_as_in_a_slow_tree() {
     }
 }
 
+#[test]
+fn pages_keep_their_names_when_it_is_asked_to_tell_again() {
+    let none = BlockHash::namespace(0, None).number();
+    let mut tree = RadixTree::new(4);
+    tree.tell_events();
+    tree.insert(none, &[run(1, 0, 8)], 8);
+    let mut listener = Listener::default();
+    listener.hear(tree.take_events());
+    tree.tell_events();
+    let longer = [run(1, 0, 8), run(2, 0, 8)];
+    tree.insert(none, &longer, 16);
+    listener.hear(tree.take_events());
+    assert_eq!(listener.believes(&page_names(&longer, 4)), 4);
+    tree.evict(16);
+    listener.hear(tree.take_events());
+    assert_eq!(listener.believes(&page_names(&longer, 4)), 0);
+}
+
 /// The names of the pages of a sequence, as a router makes them.
 fn page_names(sequence: &[Segment], page: u32) -> Vec<BlockHash> {
     let tokens = sequence.iter().map(|run| run.len).sum();
