@@ -50,7 +50,7 @@ fn shipped_step_tables_are_listed_shown_drawn_and_price_a_run() {
         cli.words(&format!("run s.toml --output-dir out --overwrite {} {more}", of.join(" ")))
     };
     let tp = set("tensor_parallel_size=4");
-    run(&tp).expect_exit(0).stderr_has("splitwise-sim").stderr_has("beyond the measured shapes");
+    run(&tp).expect_exit(0).stderr_has("splitwise-sim").stderr_has("outside the measured shapes");
     run(&set("tensor_parallel_size=3")).expect_exit(2).stderr_has("tensor_parallel_size");
     run(&format!("{tp} {}", set("gpu=H200"))).expect_exit(2).stderr_has("no step table of");
     let other = format!("{tp} {}", set("step_time.profile=h100-sxm5-80gb/bloom-float16-tp8"));

@@ -56,7 +56,7 @@ fn files_that_are_no_prices_are_refused_with_place_value_and_rule() {
         ("p.csv", "gpu,usd\nH100,2", "p.csv: must have the columns gpu and usd_per_hour"),
         ("p.csv", "gpu,usd_per_hour\nH100,two", "H100: must be US dollars per hour, got `two`"),
         ("p.csv", "gpu,usd_per_hour\nH100", "p.csv: "),
-        ("p.xls", "H100", "p.xls: is no table"),
+        ("p.xls", "H100", "p.xls: is not a table"),
     ] {
         let cli = study().file(name, text);
         let arguments = [&["plan", "study.toml", "--price-file", name], &SLO[..]].concat();
