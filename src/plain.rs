@@ -25,6 +25,23 @@ pub(crate) fn rounded(value: f64) -> String {
     shown(format!("{value:.2e}").parse::<f64>().unwrap_or(value))
 }
 
+/// A count with its thousands apart.
+pub(crate) fn grouped(count: u64) -> String {
+    separate(&count.to_string())
+}
+
+/// The digits of a whole number with its thousands apart.
+pub(crate) fn separate(digits: &str) -> String {
+    let mut separated = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            separated.push(',');
+        }
+        separated.push(digit);
+    }
+    separated
+}
+
 /// A text that a spreadsheet takes for no formula: one that begins as a formula does, and is no number, has an
 /// apostrophe before it.
 pub(crate) fn inert(text: &str) -> String {

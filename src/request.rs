@@ -148,6 +148,12 @@ impl Segment {
     /// The end-of-sequence token: the same one at the end of every answer.
     pub const END: Self = Self { stream: u64::MAX, start: 0, len: 1 };
 
+    /// Whether the tokens of another run follow these in their stream: as one run both say the same.
+    #[inline]
+    pub(crate) fn is_continued_by(&self, next: &Self) -> bool {
+        self.stream == next.stream && self.start + self.len == next.start
+    }
+
     /// The stream of tokens that a request generates, which a later turn may quote.
     pub const fn answer_stream(request: RequestId) -> u64 {
         Self::ANSWERS | request.0 as u64

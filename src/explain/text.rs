@@ -4,7 +4,7 @@ use super::account::{Account, PartKind};
 use super::question::{Explained, Subject};
 use super::ranking::{Ranked, Ranking};
 use crate::compare::{around, quantity};
-use crate::plain::{percent, table};
+use crate::plain::{grouped, percent, table};
 
 /// The whole answer; with `all` also what makes no difference and what was left out.
 pub(super) fn text(found: &Explained, all: bool) -> String {
@@ -301,17 +301,4 @@ fn share(share: f64) -> String {
 fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(count))
-}
-
-/// Thousands apart.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -175,7 +175,7 @@ impl ChainHasher {
             let piece = self.tokens.piece(at, left);
             // Runs that continue one another are joined, so that equal tokens have equal names
             // however the workload cut them into segments.
-            if piece.stream == run.stream && piece.start == run.start + run.len {
+            if run.is_continued_by(&piece) {
                 run.len += piece.len;
             } else {
                 name = name.absorb(std::mem::replace(&mut run, piece));

@@ -94,7 +94,7 @@ impl Lookup {
         let mut joined: Vec<Segment> = Vec::with_capacity(segments.len());
         for &run in segments {
             match joined.last_mut() {
-                Some(last) if last.stream == run.stream && last.start + last.len == run.start => {
+                Some(last) if last.is_continued_by(&run) => {
                     last.len += run.len;
                 }
                 _ if run.len > 0 => joined.push(run),

@@ -1,5 +1,7 @@
 //! Axes: limits, ticks at 1, 2 or 5 times a power of ten, and the way numbers are written.
 
+use crate::plain::separate;
+
 /// A tick: where, and what it says; one between the labelled ones says nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
@@ -153,22 +155,6 @@ pub(super) fn fixed(x: f64, decimals: usize) -> String {
 pub(super) fn significant(x: f64) -> String {
     let digits_before_point = if x > 0.0 { x.log10().floor() as i32 + 1 } else { 3 };
     fixed(x, (3 - digits_before_point).clamp(0, 6) as usize)
-}
-
-/// A count with its thousands separated.
-pub(super) fn grouped(count: u64) -> String {
-    separate(&count.to_string())
-}
-
-fn separate(digits: &str) -> String {
-    let mut separated = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            separated.push(',');
-        }
-        separated.push(digit);
-    }
-    separated
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 //! The curve is the inverse of numpy's linear percentiles, so that every percentile of the report
 //! lies on it: of n values in order, the one with index i is at the share i/(n−1).
 
-use super::axis::{Axis, grouped, significant};
+use super::axis::{Axis, significant};
 use super::canvas::{Align, Canvas, Ink, TOP, Type};
 use super::frame::{Panel, readable_alone};
 use crate::metrics::RequestRecord;
 use crate::metrics::Status;
+use crate::plain::grouped;
 use crate::stats::Sample;
 use crate::stats::Weighted;
 use crate::units::SimDuration;

@@ -37,8 +37,8 @@ use crate::metrics::Recorder;
 use crate::metrics::ReplicaKind;
 use crate::metrics::RequestRecord;
 use crate::metrics::Status;
+use crate::plain::grouped;
 
-use axis::grouped;
 use canvas::Canvas;
 
 pub use comparison::{Interval, Judgement, Overlay, comparison_figures};

@@ -1,6 +1,7 @@
 //! Tables of a page, and numbers as they stand in a column: all with as many decimals as the largest needs.
 
 use super::html::Html;
+use crate::plain::separate;
 
 /// A cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,13 +115,7 @@ pub(super) fn written(value: f64, decimals: usize) -> String {
     }
     let plain = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
-    let mut text = String::new();
-    for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
+    let text = separate(whole);
     let sign =
         if value < 0.0 && plain.contains(|c: char| ('1'..='9').contains(&c)) { "−" } else { "" };
     let point = if fraction.is_empty() { "" } else { "." };

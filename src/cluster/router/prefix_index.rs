@@ -41,7 +41,7 @@ impl PrefixIndex {
         };
         for &run in request.content.segments.as_deref().unwrap_or(&[unique]) {
             match self.prompt.last_mut() {
-                Some(last) if last.stream == run.stream && last.start + last.len == run.start => {
+                Some(last) if last.is_continued_by(&run) => {
                     last.len += run.len;
                 }
                 _ if run.len > 0 => self.prompt.push(run),

@@ -73,7 +73,7 @@ impl<'a> Rest<'a> {
         while let Some(run) = self.run() {
             self.skip(run.len);
             joined = match joined {
-                Some(last) if last.stream == run.stream && last.start + last.len == run.start => {
+                Some(last) if last.is_continued_by(&run) => {
                     Some(Segment { len: last.len + run.len, ..last })
                 }
                 Some(last) => {
