@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Fits profiles/priors.toml: what servers take beyond their kernels, by classes of servers, and how far they differ.
 
-    python3 profiles/fit_priors.py [--servecast PROGRAM] [--without TEXT] RUNS.jsonl... >profiles/priors.toml
+    python3 profiles/fit_priors.py [--servecast PROGRAM] [--without TEXT] [--left-out FILE] RUNS.jsonl... >profiles/priors.toml
 
 RUNS are published runs as `servecast validate --runs` reads them, each line once; lines with TEXT are left out. Every
-combination of the factors in GRID is simulated. Of each class the combination is taken with the smallest error of
+combination of a class's factors in GRID is simulated. Of each class the combination is taken with the smallest error of
 throughput, mean TPOT and mean TTFT together: the median over the runs of a family, then means over families and over
 sources. stderr tells how well each source is predicted by factors that were fitted without it ("left out"), and how
-many figures lie within the intervals. Intervals are quantiles of measured / simulated of sources that were left out; every
+many figures lie within the intervals; FILE gets each of these predictions, one JSON object a line. Intervals are quantiles of measured / simulated of sources that were left out; every
 family counts once.
 
 What the program itself expects of servers is overridden.
@@ -17,6 +17,7 @@ import argparse
 import itertools
 import json
 import math
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -65,24 +66,55 @@ def lines(files, without):
     return kept.values()
 
 
-def simulated(program, file, factors):
-    """Of each run: family, class and log(measured / simulated) of each figure."""
-    found = []
-    command = [program, "validate", "--runs", file, "--format", "json"]
+def validated(program, records, factors):
+    """What `validate --runs` tells of the runs that have a class."""
+    command = [program, "validate", "--runs", "-", "--format", "json"]
     for key, value in factors.items():
         command += ["--set", f"cluster.step_time.calibration.{key}={value}"]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.write("\n".join(records) + "\n")
+        file.flush()
+        command[3] = file.name
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
     if not told.stdout:
         sys.exit(told.stderr)
-    for run in json.loads(told.stdout)["runs"]:
-        if "class" not in run:
-            continue
-        ratios = {}
-        for figure, names in FIGURES.items():
-            metric = next((run["metrics"][n] for n in names if n in run["metrics"]), None)
-            if metric and metric["error_pct"] is not None and metric["simulated"] > 0:
-                ratios[figure] = math.log(metric["measured"] / metric["simulated"])
-        found.append((run["family"], run["class"], ratios))
+    return [run for run in json.loads(told.stdout)["runs"] if "class" in run]
+
+
+def figures(run):
+    """Measured and simulated, of each figure that a run has."""
+    found = {}
+    for figure, names in FIGURES.items():
+        metric = next((run["metrics"][n] for n in names if n in run["metrics"]), None)
+        if metric and metric["error_pct"] is not None and metric["simulated"] > 0:
+            found[figure] = (metric["measured"], metric["simulated"])
+    return found
+
+
+def simulated(program, records, factors):
+    """Of each run: id, family, what was measured, and log(measured / simulated), of each figure."""
+    found = []
+    for run in validated(program, records, factors):
+        both = figures(run)
+        measured = {figure: m for figure, (m, _) in both.items()}
+        ratios = {figure: math.log(m / s) for figure, (m, s) in both.items()}
+        found.append((run["id"], run["family"], measured, ratios))
+    return found
+
+
+def grid(kind):
+    """All combinations of the factors that a class has."""
+    return itertools.product(*(values if key in FACTORS[kind] else (1.0,) for key, values in GRID.items()))
+
+
+def by_class(program, records):
+    """The records of each class."""
+    kinds = {run["id"]: run["class"] for run in validated(program, records, dict.fromkeys(GRID, 1.0))}
+    found = {kind: [] for kind in FACTORS}
+    for record in records:
+        kind = kinds.get(json.loads(record).get("id"))
+        if kind:
+            found[kind].append(record)
     return found
 
 
@@ -92,11 +124,10 @@ def source(family):
     return "inferencex" if name.startswith(("inferencex", "silicon-sample", "nebius")) else name
 
 
-def by_family(runs, kind):
+def by_family(runs):
     families = defaultdict(list)
-    for family, of, ratios in runs:
-        if of == kind:
-            families[family].append(ratios)
+    for _, family, _, ratios in runs:
+        families[family].append(ratios)
     return families
 
 
@@ -110,12 +141,12 @@ def error(families, figure):
     return statistics.median(medians) if medians else 0.0
 
 
-def costs(results, factors, kind, without):
+def costs(results, factors, without):
     """Of each source but one the error of a class with these factors."""
     total = defaultdict(float)
     for figure in FITTED:
         sources = defaultdict(list)
-        for family, runs in by_family(results[factors], kind).items():
+        for family, runs in by_family(results[factors]).items():
             values = [abs(one[figure]) for one in runs if figure in one]
             if values and source(family) != without:
                 # A family that something else makes slow says little of factors.
@@ -125,15 +156,12 @@ def costs(results, factors, kind, without):
     return total
 
 
-def best(results, kind, without=None):
+def best(results, without=None):
     """
     The factors of a class: of those whose error over sources, but one, is within a standard error of the smallest,
     the least (the rule of Breiman et al. 1984: few sources do not tell more).
     """
-    def is_of_class(factors):
-        return all(v == 1.0 for k, v in zip(GRID, factors) if k not in FACTORS[kind])
-
-    cost = {factors: costs(results, factors, kind, without) for factors in filter(is_of_class, results)}
+    cost = {factors: costs(results, factors, without) for factors in results}
     smallest = min(cost.values(), key=lambda of: sum(of.values()))
 
     def is_as_good(factors):
@@ -171,29 +199,45 @@ def interval(families, figure):
     return (low, high) if high - low < WIDEST else None
 
 
-def left_out(results, kind):
-    """Families of each source as they come out with factors fitted without it."""
-    names = by_family(next(iter(results.values())), kind)
-    families = {}
-    for name in sorted({source(family) for family in names}):
-        factors = best(results, kind, without=name)
-        of = by_family(results[factors], kind)
-        families |= {family: runs for family, runs in of.items() if source(family) == name}
-    return families
+def left_out(results):
+    """Runs of each source as they come out with factors fitted without it."""
+    runs = []
+    for name in sorted({source(family) for _, family, _, _ in next(iter(results.values()))}):
+        factors = best(results, without=name)
+        runs += [run for run in results[factors] if source(run[1]) == name]
+    return runs
+
+
+def interval_without(families, figure, name):
+    """The interval that the sources but one make."""
+    return interval({family: of for family, of in families.items() if source(family) != name}, figure)
 
 
 def covered(families, figure):
     """Of each family the share of figures within intervals of the other sources."""
     shares = []
     for name in sorted({source(family) for family in families}):
-        others = {f: of for f, of in families.items() if source(f) != name}
-        ends = interval(others, figure)
+        ends = interval_without(families, figure, name)
         for family, runs in families.items():
             values = [one[figure] for one in runs if figure in one]
             if source(family) == name and ends and values:
                 inside = sum(ends[0] <= value <= ends[1] for value in values)
                 shares.append(inside / len(values))
     return shares
+
+
+def predictions(kind, runs):
+    """Each run as it is predicted without any of its source, with where nine of ten such servers are."""
+    families = by_family(runs)
+    for run, family, measured, ratios in runs:
+        told = {}
+        for figure, ratio in ratios.items():
+            simulated_one = measured[figure] / math.exp(ratio)
+            told[figure] = {"measured": measured[figure], "simulated": simulated_one}
+            ends = interval_without(families, figure, source(family))
+            if ends:
+                told[figure]["interval_90"] = [simulated_one * math.exp(end) for end in ends]
+        yield {"id": run, "family": family, "source": source(family), "class": kind, "figures": told}
 
 
 def table(entries):
@@ -210,25 +254,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--servecast", default="target/release/servecast")
     parser.add_argument("--without", metavar="TEXT")
+    parser.add_argument("--left-out", metavar="FILE", type=pathlib.Path)
     parser.add_argument("runs", nargs="+")
     arguments = parser.parse_args()
-    results = {}
-    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as records:
-        records.write("\n".join(lines(arguments.runs, arguments.without)) + "\n")
-        records.flush()
-        for values in itertools.product(*GRID.values()):
-            factors = dict(zip(GRID, values))
-            results[values] = simulated(arguments.servecast, records.name, factors)
+    records = list(lines(arguments.runs, arguments.without))
+    told = []
     print("# What servers take beyond the kernels that they are priced by, where nothing of the server was measured,")
     print("# by classes of servers. Made by profiles/fit_priors.py of published runs.")
     everything = {}
-    for kind, free in FACTORS.items():
-        factors = best(results, kind)
-        families = left_out(results, kind)
+    for kind, of_class in by_class(arguments.servecast, records).items():
+        combinations = {values: dict(zip(GRID, values)) for values in grid(kind)}
+        results = {v: simulated(arguments.servecast, of_class, factors) for v, factors in combinations.items()}
+        factors = best(results)
+        runs = left_out(results)
+        told += predictions(kind, runs)
+        families = by_family(runs)
         everything |= {f"{kind} {name}": runs for name, runs in families.items()}
         sources = sorted({source(family) for family in families})
         print(f"\n# {len(families)} families of {', '.join(sources)}.\n[{kind}]")
-        kept = {k: v for k, v in zip(GRID, factors) if k in free and v != 1.0}
+        kept = {k: v for k, v in zip(GRID, factors) if v != 1.0}
         print(f"factors = {table(f'{k} = {v}' for k, v in kept.items())}")
         ends = {figure: interval(families, figure) for figure in FIGURES}
         inside = [
@@ -258,6 +302,8 @@ def main():
             f"{percent(error(everything, figure)):.1f} %, bias {percent(bias):+.1f} %",
             file=sys.stderr,
         )
+    if arguments.left_out:
+        arguments.left_out.write_text("\n".join(json.dumps(run) for run in told) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,15 +4,17 @@
 Usage: tests/docs/picture.py [SERVECAST]
 
 SERVECAST is the program (default: target/release/servecast). It simulates the built-in scenario at each rate. The measured
-figures are those of docs/accuracy.md, "Qwen3-14B on H100, vLLM", at 2, 4, 6 and 8 requests per second.
+figures are those of profiles/calibrations/residency-qwen3-14b-h100.csv at 2, 4, 6 and 8 requests per second.
 """
 
+import csv
 import json
 import pathlib
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CALIBRATED = ROOT / "profiles" / "calibrations" / "residency-qwen3-14b-h100.csv"
 RATES = [1 + step / 2 for step in range(17)]
 MEASURED = {"mean_ttft_ms": "Mean TTFT (ms)", "mean_tpot_ms": "Mean TPOT (ms)"}
 PANELS = {"mean_ttft_ms": (200, 50), "mean_tpot_ms": (40, 10)}
@@ -21,14 +23,13 @@ DARK, BLUE, BAND, GRID = "#333333", "#1f6fb4", "#cfe2f3", "#e4e4e4"
 
 
 def measured(metric):
-    """Measured figures by rate, from the tables of the accuracy page."""
+    """Measured figures by rate."""
     found = {}
-    for line in (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) > 5 and cells[2].startswith("Qwen3-14B on H100, ") and cells[3] == f"`{metric}`":
-            rate = cells[2].removeprefix("Qwen3-14B on H100, ").removesuffix(" req/s")
-            if rate.isdigit():
-                found[float(rate)] = float(cells[4])
+    with CALIBRATED.open(newline="", encoding="utf-8") as rows:
+        for row in csv.DictReader(rows):
+            rate = row["run"].removeprefix("Qwen3-14B on H100, ").removesuffix(" req/s")
+            if row["figure"] == metric and rate.isdigit():
+                found[float(rate)] = float(row["measured"])
     return found
 
 

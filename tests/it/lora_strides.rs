@@ -1,5 +1,5 @@
 //! Measured runs of two servers with adapters under other arrivals: fitted to those of stride 32, those of stride 8
-//! held out (`docs/accuracy.md`).
+//! held out (`docs/measured-runs.md`).
 
 use servecast::metrics::{BenchReport, Recorder};
 use servecast::rng::Seed;

@@ -1,7 +1,7 @@
 //! Goals for measured runs after a calibration: what may err by how much, what is met, what is not.
 //!
 //! Runs "held out" took no part in the fit that is judged; those "fitted" show what the model can
-//! express. Goals that are not met are printed with their error; why is in `docs/accuracy.md`.
+//! express. Goals that are not met are printed with their error; why is in `docs/measured-runs.md`.
 
 use serde_json::Value;
 use servecast::calibration::CalibrationFile;
@@ -91,7 +91,7 @@ const LATENCIES: [&str; 2] = ["mean_e2el_ms", "mean_ttft_ms"];
 const THROUGHPUT: &[&str] = &["output_throughput"];
 const TTFT: &[&str] = &["mean_ttft_ms", "median_ttft_ms"];
 const TPOT: &[&str] = &["mean_tpot_ms", "median_tpot_ms"];
-/// Of 44 held-out figures each of gpt-oss-120b with prefill and decode apart (`docs/accuracy.md`).
+/// Of 44 held-out figures each of gpt-oss-120b with prefill and decode apart (`docs/measured-runs.md`).
 const DSTACK_TTFT: usize = 16;
 const DSTACK_TPOT: usize = 35;
 
