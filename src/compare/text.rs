@@ -3,7 +3,7 @@
 use super::contestant::Contestant;
 use super::findings::{Against, Finding, Findings, plain, title};
 use super::runs::Runs;
-use super::{Pairing, Verdict, around, quantity};
+use super::{Interval, Pairing, Verdict, quantity};
 use crate::plain::{percent, table};
 use crate::stats;
 
@@ -43,11 +43,7 @@ fn side_by_side(all: &[Contestant], runs: &Runs, findings: &Findings) -> String 
 
 fn signed_difference(finding: &Finding) -> String {
     let found = &finding.found;
-    let (difference, half) = around(found.difference(), found.half_width);
-    let sign = if found.difference() > 0.0 { "+" } else { "" };
-    // Of what is not drawn there is no interval.
-    let half = if half == "0" { String::new() } else { format!(" ± {half}") };
-    format!("{sign}{difference}{half}")
+    format!("{:+}", Interval::new(found.difference(), found.half_width))
 }
 
 fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
