@@ -45,6 +45,9 @@ pub(in crate::cli) struct CompareArguments {
     /// Give every scenario its own seeds instead of the same requests
     #[arg(long)]
     pub(super) independent: bool,
+    /// Under every seed, replay a trace as it was recorded, instead of stretches resampled from it
+    #[arg(long)]
+    pub(super) point: bool,
     /// Folder for compare.json, figures of every seed (CSV), and figures (SVG); none if absent
     #[arg(long, value_name = "DIR")]
     pub(super) output_dir: Option<PathBuf>,
@@ -108,6 +111,7 @@ impl CompareArguments {
         if self.independent {
             compare.pairing = Pairing::Independent;
         }
+        compare.point = self.point;
         compare.listener = listener;
         Ok(compare)
     }
