@@ -9,7 +9,7 @@ use super::{Draft, LoadError, Loaded};
 use crate::cost::StepTime;
 use crate::resolved::{ReplicaGroup, Scenario};
 use crate::rng::Stream;
-use crate::scenario::{ArrivalConfig, TraceArrivalConfig};
+use crate::scenario::{ArrivalConfig, LengthConfig, TraceArrivalConfig};
 use crate::sim;
 use crate::study::Case;
 use crate::workload::{TraceRow, resampled_rows};
@@ -60,8 +60,8 @@ impl Cases {
     }
 
     /// The case of a draft with another stretch of the trace that it plays, drawn from the stream
-    /// ([`resampled_rows`]); and whether there is one. There is none where something else spreads the arrivals: they are
-    /// drawn, or `jitter_s` moves them.
+    /// ([`resampled_rows`]); and whether there is one. There is none where arrivals or lengths do not come from the trace,
+    /// `jitter_s` moves arrivals, or rows are drawn.
     ///
     /// # Errors
     /// As [`of_draft`](Self::of_draft).
@@ -71,18 +71,12 @@ impl Cases {
         stream: &mut Stream,
     ) -> Result<(Case, bool), LoadError> {
         let loaded = draft.resolve()?;
-        let ArrivalConfig::Trace(arrivals) = &loaded.scenario.workload.arrivals else {
-            return Ok((self.of(loaded, Leaves::Records)?, false));
-        };
-        let arrivals = arrivals.clone();
-        let is_drawn = arrivals.jitter_s > 0.0 || draws_rows(&loaded);
+        let played = played(&loaded);
         let mut case = self.of(loaded, Leaves::Records)?;
-        if is_drawn {
-            return Ok((case, false));
-        }
         let requests = case.scenario.workload.num_requests;
-        let rows = case.rows().and_then(|rows| resampled_rows(rows, &arrivals, requests, stream));
-        let Some(rows) = rows else { return Ok((case, false)) };
+        let rows = played.as_ref().zip(case.rows());
+        let rows = rows.and_then(|(played, rows)| resampled_rows(rows, played, requests, stream));
+        let Some((arrivals, rows)) = played.zip(rows) else { return Ok((case, false)) };
         // The stretch has as many requests as it has, all of them in the window.
         case.scenario.workload.num_requests = None;
         let arrivals = TraceArrivalConfig { window_end_s: None, ..arrivals };
@@ -130,6 +124,21 @@ impl Cases {
         traces.push((key, rows.clone()));
         Ok(Some(rows))
     }
+}
+
+/// How a scenario plays its trace as it was recorded, with the window that it plays; nothing where it does not.
+fn played(loaded: &Loaded) -> Option<TraceArrivalConfig> {
+    let workload = &loaded.scenario.workload;
+    let ArrivalConfig::Trace(arrivals) = &workload.arrivals else { return None };
+    let is_recorded = matches!(workload.lengths, LengthConfig::Trace { .. })
+        && arrivals.jitter_s == 0.0
+        && !draws_rows(loaded);
+    let until = workload.duration_s.filter(|_| arrivals.rate_per_s.is_none()).map(|duration_s| {
+        arrivals.window_start_s.unwrap_or(0.0) + duration_s * arrivals.rate_scale
+    });
+    let ends = [arrivals.window_end_s, until].into_iter().flatten();
+    let window_end_s = ends.reduce(f64::min);
+    is_recorded.then(|| TraceArrivalConfig { window_end_s, ..arrivals.clone() })
 }
 
 /// Whether the rows of a trace are drawn with the seed: `ServeGen`'s folders hold rates.

@@ -258,9 +258,30 @@ fn stretches_of_a_trace_are_resampled_so_that_differences_have_intervals() {
         assert_eq!(figure["verdict"], "identical");
     }
     // A stretch is as long as what is played of the trace, and no other part of it.
-    let part = compared(&cli, "d.toml --seeds 3 --set workload.num_requests=100 --metric arrived");
-    let arrived = figure(&part["comparisons"][0], "arrived")["a"].as_f64().unwrap();
-    assert!((80.0..120.0).contains(&arrived), "{arrived}");
+    for part in ["num_requests=100", "duration_s=5", "arrivals.window_end_s=5"] {
+        let words = format!("d.toml --seeds 3 --set workload.{part} --metric arrived");
+        let part = compared(&cli, &words);
+        let arrived = figure(&part["comparisons"][0], "arrived")["a"].as_f64().unwrap();
+        assert!((80.0..120.0).contains(&arrived), "{words}: {arrived}");
+        assert_eq!(part["is_resampled"], true, "{words}");
+    }
+    // What is not of the trace is drawn as before.
+    let lengths = "{type=\"fixed\",input_tokens=100,output_tokens=9}";
+    let set = format!("workload.lengths={lengths}");
+    let words = [
+        "compare",
+        "d.toml",
+        "--seeds",
+        "3",
+        "--format",
+        "json",
+        "--set",
+        &set,
+        "--set",
+        "workload.num_requests=100",
+    ];
+    let other: Value = serde_json::from_str(&cli.run(words).expect_exit(0).stdout()).unwrap();
+    assert_eq!(other["is_resampled"], false);
 }
 
 #[test]
