@@ -87,9 +87,10 @@ pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportErr
     let drawn = !found.is_without_chance;
     page.asked.push((
         "Intervals",
-        match drawn {
-            true => format!("hold the truth in {percent} %"),
-            false => "none: nothing in these runs is drawn".to_owned(),
+        if drawn {
+            format!("hold the truth in {percent} %")
+        } else {
+            "none: nothing in these runs is drawn".to_owned()
         },
     ));
     page.verdict = match (&found.together[..], drawn) {

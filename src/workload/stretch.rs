@@ -159,11 +159,10 @@ mod tests {
         assert!(drawn(&every_second(48), &config, None).is_some());
         assert!(drawn(&every_second(47), &config, None).is_none());
         assert!(drawn(&every_second(1000), &config, Some(47)).is_none());
-        let mut timeless = every_second(100);
-        timeless.iter_mut().for_each(|row| row.arrival = None);
-        assert!(drawn(&timeless, &config, None).is_none());
-        let mut at_once = every_second(100);
-        at_once.iter_mut().for_each(|row| row.arrival = Some(SimTime::ZERO));
-        assert!(drawn(&at_once, &config, None).is_none());
+        // Without times, and all at once.
+        for arrival in [None, Some(SimTime::ZERO)] {
+            let rows = every_second(100).into_iter().map(|row| TraceRow { arrival, ..row });
+            assert!(drawn(&rows.collect::<Vec<_>>(), &config, None).is_none());
+        }
     }
 }

@@ -16,6 +16,7 @@ use crate::load::{Changes, Draft, Listener, only};
     servecast compare scenarios/routing.toml --only 'sticky sessions' --only prefix-aware\n  \
     servecast compare now.toml then.toml --seeds 10..100 --within 1% --output-dir out/then\n  \
     servecast compare now.toml then.toml --metric p99_ttft_ms,slo_attainment --format json")]
+#[expect(clippy::struct_excessive_bools, reason = "flags that are given or not")]
 pub(in crate::cli) struct CompareArguments {
     /// Scenario files; the first is the baseline, as is the base of a file with variants
     #[arg(required = true)]
