@@ -292,8 +292,8 @@ pub fn host(engine: &str) -> Option<&'static HostProfile> {
     HOSTS.find(engine).map(|profile| &profile.spec)
 }
 
-/// The candidate that `name` is most likely a misspelling of, if one is near: fewer than half of
-/// its letters differ.
+/// The candidate that `name` most likely means, if one is near: fewer than half of its letters differ, or the name goes
+/// on behind the candidate, as `Qwen3-14B-Instruct` behind `Qwen3-14B`.
 pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// What is longer is no misspelt name, and takes long to compare.
     const CHARACTERS_MAX: usize = 200;
@@ -305,13 +305,23 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .map(|candidate| {
             let candidate_name = candidate.to_lowercase();
+            let [short_name, short] = [&name, &candidate_name].map(|name| behind_slash(name));
             let whole = edit_distance(&name, &candidate_name);
-            let short = edit_distance(behind_slash(&name), behind_slash(&candidate_name));
-            (whole.min(short), candidate)
+            let distance = whole.min(edit_distance(short_name, short));
+            // Of those that the name goes on behind the longest says most.
+            let goes_on = goes_on_behind(short_name, short).then(|| usize::MAX - short.len());
+            let distance = if goes_on.is_some() { distance.min(1) } else { distance };
+            (distance, goes_on, candidate)
         })
-        .filter(|(distance, _)| 2 * distance < name.chars().count())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+        .filter(|(distance, ..)| 2 * distance < name.chars().count())
+        .min_by_key(|(distance, goes_on, _)| (*distance, goes_on.unwrap_or(0)))
+        .map(|(.., candidate)| candidate)
+}
+
+/// Whether a name is another one with more words behind it.
+fn goes_on_behind(name: &str, other: &str) -> bool {
+    let rest = name.strip_prefix(other).filter(|_| !other.is_empty());
+    rest.is_some_and(|rest| rest.starts_with(['-', '_', '.', ':', ' ']))
 }
 
 /// Every name and alias of the models.
@@ -411,6 +421,12 @@ mod tests {
     fn a_misspelling_finds_its_neighbour() {
         assert_eq!(closest("lama-3.1-8b", model_names()), Some("meta-llama/Llama-3.1-8B"));
         assert_eq!(closest("H10O", ["A10", "H100"]), Some("H100"));
+        assert_eq!(closest("Qwen3-14b-Instruct", model_names()), Some("Qwen/Qwen3-14B"));
+        assert_eq!(
+            closest("H100-80GB-SXM-of-ours", ["H1", "H100", "H100-80GB"]),
+            Some("H100-80GB")
+        );
+        assert_eq!(closest("p99_ttft", ["p99_tpot_ms", "p99_ttft_ms"]), Some("p99_ttft_ms"));
         assert_eq!(closest("something else", ["A10", "H100"]), None);
         assert_eq!(edit_distance("kitten", "sitting"), 3);
     }

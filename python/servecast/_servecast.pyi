@@ -431,6 +431,7 @@ class CompareJob:
         within: float,
         metrics: Sequence[str],
         paired: bool,
+        point: bool,
     ) -> CompareJob: ...
     def compute(self, wanted: Sequence[str]) -> list[str]:
         """Does some of the runs, each given in JSON, and gives what came of each in JSON."""
@@ -499,6 +500,7 @@ def compare(
     within: float,
     metrics: Sequence[str],
     paired: bool,
+    point: bool,
 ) -> tuple[str, str, Table]: ...
 def calibrate(
     runs: Sequence[_Path],

@@ -138,15 +138,17 @@ def compare(
     within: float = 0.02,
     metrics: str | Sequence[str] = (),
     paired: bool = True,
+    point: bool = False,
 ) -> Comparison:
     """Says whether scenarios differ from the first one, or whether chance explains it. A scenario alone is compared
     with its variants.
 
     Seeds are added, from ``seeds[0]`` up to ``seeds[1]``, until half the width of every interval is at most the share
-    ``within`` of the baseline's mean.
+    ``within`` of the baseline's mean. Each seed sends a stretch resampled from a trace; ``point`` replays the trace as it
+    was recorded.
     """
     told = _servecast.compare(
-        _contestants(scenarios), seeds, confidence, within, _each(metrics), paired
+        _contestants(scenarios), seeds, confidence, within, _each(metrics), paired, point
     )
     return Comparison(*told)
 

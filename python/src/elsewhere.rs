@@ -144,6 +144,7 @@ struct Question {
     within: f64,
     metrics: Vec<String>,
     pairing: Pairing,
+    point: bool,
 }
 
 impl Question {
@@ -154,6 +155,7 @@ impl Question {
         compare.within = self.within;
         compare.metrics.clone_from(&self.metrics);
         compare.pairing = self.pairing;
+        compare.point = self.point;
         compare.listener = listener;
         compare.read()
     }
@@ -162,7 +164,8 @@ impl Question {
 #[pymethods]
 impl CompareJob {
     #[new]
-    #[pyo3(signature = (scenarios, seeds, confidence, within, metrics, paired))]
+    #[pyo3(signature = (scenarios, seeds, confidence, within, metrics, paired, point))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn new(
         py: Python<'_>,
         scenarios: Vec<Bound<'_, Scenario>>,
@@ -171,10 +174,11 @@ impl CompareJob {
         within: f64,
         metrics: Vec<String>,
         paired: bool,
+        point: bool,
     ) -> PyResult<Self> {
-        let asked = comparison(&scenarios, seeds, confidence, within, metrics, paired);
+        let asked = comparison(&scenarios, seeds, confidence, within, metrics, (paired, point));
         let Compare { drafts, seeds, confidence, within, metrics, pairing, .. } = asked;
-        let question = Question { drafts, seeds, confidence, within, metrics, pairing };
+        let question = Question { drafts, seeds, confidence, within, metrics, pairing, point };
         let notes = Notes::default();
         let listener = notes.listener();
         // What breaks a rule is told before anything is sent away.

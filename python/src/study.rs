@@ -218,7 +218,7 @@ pub(crate) fn comparison(
     confidence: f64,
     within: f64,
     metrics: Vec<String>,
-    paired: bool,
+    (paired, point): (bool, bool),
 ) -> Compare {
     let drafts = scenarios.iter().map(|one| one.get().draft().clone());
     let mut compare = Compare::new(drafts.collect());
@@ -227,12 +227,14 @@ pub(crate) fn comparison(
     compare.within = within;
     compare.metrics = metrics;
     compare.pairing = if paired { Pairing::Paired } else { Pairing::Independent };
+    compare.point = point;
     compare
 }
 
 /// Compares scenarios with the first; as JSON, in words, and a row per run.
 #[pyfunction]
-#[pyo3(signature = (scenarios, seeds, confidence, within, metrics, paired))]
+#[pyo3(signature = (scenarios, seeds, confidence, within, metrics, paired, point))]
+#[expect(clippy::too_many_arguments, reason = "keywords in Python")]
 pub(crate) fn compare(
     py: Python<'_>,
     scenarios: Vec<Bound<'_, Scenario>>,
@@ -241,8 +243,10 @@ pub(crate) fn compare(
     within: f64,
     metrics: Vec<String>,
     paired: bool,
+    point: bool,
 ) -> PyResult<(String, String, Table)> {
-    let mut compare = comparison(&scenarios, seeds, confidence, within, metrics, paired);
+    let ways = (paired, point);
+    let mut compare = comparison(&scenarios, seeds, confidence, within, metrics, ways);
     let job = Job { calls: calls(&compare.drafts), bar: None };
     study(py, &job, move |listener| {
         compare.listener = listener;

@@ -30,16 +30,17 @@ pub(super) struct ExplainArguments {
     /// The scenario or variant of this name, in which `*` stands for any text; the scenario itself if absent
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// The latency that picks the request and judges changes
-    #[arg(long, value_enum, default_value_t)]
-    metric: MetricArgument,
-    /// The percentile of it that picks the request (nearest rank) and judges changes
+    /// The latency that picks the request and judges changes; the one whose SLO most requests miss if absent, or e2e
+    /// without SLOs
+    #[arg(long, value_enum)]
+    metric: Option<MetricArgument>,
+    /// The percentile of it, 1 to 100, that picks the request (nearest rank) and judges changes
     #[arg(long, value_name = "P", default_value_t = 99.0)]
     percentile: f64,
-    /// Seeds under which each change is simulated, at least 3; 0 tries no changes
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    /// Seeds of each change, at least 3; those that the first three show to be chance get no more; 0 tries no changes
+    #[arg(long, value_name = "N", default_value_t = 8)]
     seeds: u32,
-    /// How often an interval holds the truth
+    /// How often an interval holds the truth, and how often none of all verdicts is chance
     #[arg(long, default_value_t = 0.95)]
     confidence: f64,
     /// Show all changes: also those without a difference, and those that break a rule of the scenario
@@ -53,14 +54,14 @@ pub(super) struct ExplainArguments {
     format: Format,
 }
 
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum MetricArgument {
     /// Time to first token
     Ttft,
     /// Mean time per output token after the first
     Tpot,
     /// From sending to the last token
-    #[default]
+    #[value(alias = "e2el")]
     E2e,
 }
 
@@ -80,7 +81,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     }
     let mut explain = Explain::new(draft(arguments)?);
     explain.request = arguments.request;
-    explain.metric = arguments.metric.into();
+    explain.metric = arguments.metric.map(Into::into);
     explain.percentile = arguments.percentile;
     explain.seeds = arguments.seeds;
     explain.confidence = arguments.confidence;

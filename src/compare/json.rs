@@ -31,6 +31,8 @@ pub(super) fn value(all: &[Contestant], runs: &Runs, findings: &Findings) -> Val
         "seeds_of_first_round": runs.basis.first,
         "seeds_max": runs.rounds.most,
         "intervals_too_wide": findings.wide,
+        "is_without_chance": findings.is_without_chance,
+        "is_resampled": runs.are_resampled(),
         "cautions": text::cautions(all, runs, findings),
         "together": text::together(all, findings),
         "comparisons": findings.each.iter().map(|one| against(all, runs, one)).collect::<Vec<_>>(),

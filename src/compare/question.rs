@@ -60,6 +60,9 @@ pub struct Compare {
     pub metrics: Vec<String>,
     /// Whether scenarios share their seeds, and so their requests.
     pub pairing: Pairing,
+    /// Whether every seed plays a trace as it was recorded, instead of a stretch resampled from it. Differences then have
+    /// no intervals where nothing else is drawn.
+    pub point: bool,
     /// Who hears of notes.
     pub listener: Listener,
 }
@@ -74,6 +77,7 @@ impl Compare {
             within: 0.02,
             metrics: Vec::new(),
             pairing: Pairing::Paired,
+            point: false,
             listener: Listener::default(),
         }
     }
@@ -167,7 +171,7 @@ impl Contest {
     /// # Panics
     /// When there is no such scenario.
     pub fn some(&self, wanted: &[Wanted]) -> Result<Vec<One>, LoadError> {
-        let told = (&self.cases, &self.question.listener);
+        let told = (&self.cases, &self.question);
         let one = |wanted: &Wanted| {
             let one = runs::run(&self.contestants[wanted.of], told, *wanted)?;
             let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
@@ -181,6 +185,30 @@ impl Contest {
     fn found(self, runs: Runs) -> Compared {
         let findings = Findings::new(&self.contestants, &runs);
         Compared { contestants: self.contestants, runs, findings }
+    }
+}
+
+/// What is compared, and how many runs that takes, as in `A  round robin with B  sticky sessions: 10 to 100 seeds each, 20
+/// to 200 runs`.
+impl fmt::Display for Contest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Scenarios that are named.
+        const NAMED: usize = 3;
+        f.write_str("comparing ")?;
+        for (place, one) in self.contestants.iter().take(NAMED).enumerate() {
+            let before = ["", " with ", ", "][place.min(2)];
+            write!(f, "{before}{}  {}", one.letter, one.name())?;
+        }
+        let all = self.contestants.len();
+        if all > NAMED {
+            write!(f, " and {} more", all - NAMED)?;
+        }
+        let [first, most] = self.question.seeds.map(|seeds| seeds as usize);
+        if first == most {
+            write!(f, ": {first} seeds each, {} runs", first * all)
+        } else {
+            write!(f, ": {first} to {most} seeds each, {} to {} runs", first * all, most * all)
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::{Basis, Difference, Pairing, Rounds};
 use crate::load::{Cases, Listener, LoadError, Note, Origin, Progress};
 use crate::metrics::{RequestRecord, Status};
 use crate::problem::Problem;
+use crate::profiles;
 use crate::study::{CUT_ANSWERS, Figures, LOSSES};
 use crate::units::SimDuration;
 
@@ -33,6 +34,9 @@ pub struct One {
     pub figures: Figures,
     /// Of the first seed: TTFT, TPOT and E2E of the finished requests, in seconds.
     pub latencies: Option<[Vec<f64>; 3]>,
+    /// Whether its requests are a stretch that was resampled from a trace.
+    #[serde(default)]
+    pub is_resampled: bool,
 }
 
 /// A run that a comparison wants.
@@ -66,6 +70,11 @@ impl Runs {
     /// Whether every run of a scenario gave the same figures, whatever its seed.
     pub(super) fn is_without_chance(&self) -> bool {
         self.of.iter().all(|of| of.iter().all(|one| one.figures == of[0].figures))
+    }
+
+    /// Whether requests are stretches that were resampled from a trace.
+    pub fn are_resampled(&self) -> bool {
+        self.of.iter().flatten().any(|one| one.is_resampled)
     }
 
     /// Simulates all scenarios until their differences are known.
@@ -158,11 +167,13 @@ impl Runs {
         let in_all = |name: &str| (0..self.of.len()).all(|of| self.values(of, name).is_some());
         if let Some(unknown) = asked.iter().find(|name| !in_all(name)) {
             let known: Vec<&str> = self.of[0][0].figures.iter().map(|(name, _)| name).collect();
-            let problem = format!(
-                "{unknown}: is not a figure that every run has, such as {}",
-                known.join(", ")
-            );
-            return Err(Origin::Argument("--metric").fail(Problem::new("", problem)));
+            let near = profiles::closest(unknown, known.iter().copied());
+            let what = format!("{unknown}: is not a figure that every run has");
+            let problem = match near {
+                None => Problem::new("", format!("{what}, such as {}", known.join(", "))),
+                near => Problem::new("", what).or_near(near).with_hint("`compare.json` names all"),
+            };
+            return Err(Origin::Argument("--metric").fail(problem));
         }
         if !asked.is_empty() {
             let mut names: Vec<String> = Vec::new();
@@ -216,20 +227,27 @@ impl Runs {
 /// One of the runs.
 pub(super) fn run(
     contestant: &Contestant,
-    (cases, listener): (&Cases, &Listener),
+    (cases, question): (&Cases, &Compare),
     wanted: Wanted,
 ) -> Result<One, LoadError> {
     let number = wanted.seed_number;
-    let case = cases.of_draft(&contestant.draft.reseeded(number)?)?;
+    let draft = contestant.draft.reseeded(number)?;
+    let (case, is_resampled) = if question.point {
+        (cases.of_draft(&draft)?, false)
+    } else {
+        // Of one number the same blocks in all scenarios.
+        let mut stream = contestant.draft.seed().stream("stretch", u64::from(number));
+        cases.of_stretch(&draft, &mut stream)?
+    };
     let run = case.run()?;
     if run.counts.stuck > 0 {
-        listener.tell(&Note::Warning(format!(
+        question.listener.tell(&Note::Warning(format!(
             "{}: {} requests of seed {number} could never be served",
             contestant.letter, run.counts.stuck
         )));
     }
     let latencies = wanted.keeps_latencies.then(|| latencies(&run.recorder.seen()));
-    Ok(One { figures: Figures::new(&case.scenario, &run), latencies })
+    Ok(One { figures: Figures::new(&case.scenario, &run), latencies, is_resampled })
 }
 
 /// TTFT, TPOT and E2E of the finished requests, in seconds.

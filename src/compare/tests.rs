@@ -186,8 +186,8 @@ fn the_order_in_which_numbers_are_added_up_makes_no_difference() {
 
 #[test]
 fn a_difference_that_is_written_as_0_has_no_sign() {
-    assert_eq!(around(-0.3, 13.0), ("0".to_owned(), "13".to_owned()));
-    assert_eq!(around(-0.6, 13.0), ("-1".to_owned(), "13".to_owned()));
+    assert_eq!(Interval::new(-0.3, 13.0).to_string(), "0 ± 13");
+    assert_eq!(Interval::new(-0.6, 13.0).to_string(), "-1 ± 13");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::contestant::Contestant;
 use super::findings::{Against, Finding, Findings, plain, title};
 use super::runs::Runs;
-use super::{Pairing, Verdict, around, quantity};
+use super::{Interval, Pairing, Verdict, quantity};
 use crate::plain::{percent, table};
 use crate::stats;
 
@@ -43,11 +43,7 @@ fn side_by_side(all: &[Contestant], runs: &Runs, findings: &Findings) -> String 
 
 fn signed_difference(finding: &Finding) -> String {
     let found = &finding.found;
-    let (difference, half) = around(found.difference(), found.half_width);
-    let sign = if found.difference() > 0.0 { "+" } else { "" };
-    // Of what is not drawn there is no interval.
-    let half = if half == "0" { String::new() } else { format!(" ± {half}") };
-    format!("{sign}{difference}{half}")
+    format!("{:+}", Interval::new(found.difference(), found.half_width))
 }
 
 fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
@@ -64,11 +60,19 @@ fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
         Pairing::Independent => "of each scenario, none in common",
     };
     let confidence = percent(runs.basis.confidence);
-    let seeds = runs.seeds();
-    text.push(format!("{seeds} seeds, {requests}; intervals hold the truth in {confidence}\n"));
+    let intervals = if findings.is_without_chance {
+        String::new()
+    } else {
+        format!("; intervals hold the truth in {confidence}")
+    };
+    text.push(format!("{} seeds, {requests}{intervals}\n", runs.seeds()));
+    text.extend(runs.are_resampled().then(|| format!("{RESAMPLED}\n")));
     text.extend(cautions(all, runs, findings).into_iter().map(|line| line + "\n"));
     text.concat()
 }
+
+/// What a comparison says of traces.
+const RESAMPLED: &str = "Each seed sends a stretch resampled from the trace, the same in all scenarios; `--point` replays it as recorded.";
 
 /// What a comparison says of which nothing is drawn.
 const WITHOUT_CHANCE: &str = "Nothing in these runs is drawn: every seed sends the same requests, so differences have no intervals and say \
@@ -144,7 +148,7 @@ fn parts(letter: char, one: &Against) -> String {
 fn overall(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
     let count: usize = findings.each.iter().map(|one| one.judged.len()).sum();
     let head = if findings.is_without_chance {
-        "\nOf these requests alone:\n".to_owned()
+        format!("\n{OF_THESE}:\n")
     } else {
         format!(
             "\nAll {count} differences together ({} that none is found by chance, Holm):\n",
@@ -154,6 +158,9 @@ fn overall(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
     let lines = together(all, findings).into_iter().map(|line| line + "\n");
     head + &lines.collect::<String>()
 }
+
+/// What is said of differences that no interval belongs to.
+const OF_THESE: &str = "Of these requests alone";
 
 /// What each scenario is better and worse in, all differences taken together.
 pub(super) fn together(all: &[Contestant], findings: &Findings) -> Vec<String> {
@@ -176,10 +183,14 @@ pub(super) fn together(all: &[Contestant], findings: &Findings) -> Vec<String> {
             .map(|(word, names)| format!("{word} {}", names.join(", ")))
             .collect();
         let rest = of(&[Verdict::NoDifference, Verdict::Identical]).len();
-        if words.is_empty() {
-            words.push("no difference found in any".to_owned());
-        } else if rest > 0 {
-            words.push(format!("no difference found in {rest} others"));
+        match (words.is_empty(), findings.is_without_chance) {
+            (true, true) => words.push("the same in all".to_owned()),
+            (true, false) => words.push("no difference found in any".to_owned()),
+            (false, true) if rest > 0 => words.push(format!("the same in {rest} others")),
+            (false, false) if rest > 0 => {
+                words.push(format!("no difference found in {rest} others"));
+            }
+            _ => {}
         }
         let other = &all[one.other];
         format!("{}  {}: {}", other.letter, other.name(), words.join("; "))

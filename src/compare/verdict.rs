@@ -1,6 +1,6 @@
 //! What may be said of a difference.
 
-use super::Difference;
+use super::{Difference, Interval, quantity};
 use crate::study::Sense;
 
 /// A difference, judged by which way the figure is better.
@@ -66,12 +66,11 @@ impl Verdict {
     pub fn sentence(self, other: &str, figure: &str, found: &Difference, note: &str) -> String {
         let difference = found.difference();
         let verb = if difference < 0.0 { "lowers" } else { "raises" };
-        let amount = if let Some(relative) = found.relative {
-            let (change, half) = around(relative.change.abs() * 1e2, relative.half_width * 1e2);
-            format!("{change} % ± {half} %")
-        } else {
-            let (difference, half) = around(difference.abs(), found.half_width);
-            format!("{difference} ± {half}")
+        let amount = match found.relative {
+            Some(relative) => {
+                Interval::in_percent(relative.change.abs(), relative.half_width).to_string()
+            }
+            None => Interval::new(difference.abs(), found.half_width).to_string(),
         };
         // As far from none as the interval reaches.
         let farthest = match found.relative {
@@ -91,29 +90,7 @@ impl Verdict {
     }
 }
 
-/// A value and half the width of its interval, which has two significant digits, with as many decimals.
-pub fn around(value: f64, half_width: f64) -> (String, String) {
-    if half_width <= 0.0 || !half_width.is_finite() {
-        return (quantity(value), "0".to_owned());
-    }
-    let decimals = (1 - half_width.log10().floor() as i32).clamp(0, 9) as usize;
-    let text = format!("{value:.decimals$}");
-    let is_zero = text.chars().all(|letter| "-0.".contains(letter));
-    let text = if is_zero { text.replacen('-', "", 1) } else { text };
-    (text, format!("{half_width:.decimals$}"))
-}
-
 /// A share in percent.
 fn percent(share: f64) -> String {
     format!("{} %", quantity(share * 100.0))
-}
-
-/// A number with three significant digits, or all before its point.
-pub fn quantity(value: f64) -> String {
-    let size = value.abs();
-    let decimals = match size {
-        0.0 => 0,
-        _ => (2 - size.log10().floor() as i32).clamp(0, 9) as usize,
-    };
-    format!("{value:.decimals$}")
 }

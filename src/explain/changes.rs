@@ -7,7 +7,7 @@ use super::paths::{at, number_at};
 use crate::erased;
 use crate::load::{Draft, LoadError, Override};
 use crate::resolved::{KvSource, ReplicaGroup, Scenario};
-use crate::scenario::EngineConfig;
+use crate::scenario::{EngineConfig, Policy, SglangPolicy};
 
 /// Routers that are tried: those that need no further setting. The last is for adapters.
 const ROUTERS: [&str; 6] = [
@@ -20,8 +20,11 @@ const ROUTERS: [&str; 6] = [
 ];
 const ADAPTERS: &str = "adapter_affinity";
 
-/// GPUs that share the matrices of a model at most: those of a node.
-const TENSOR_PARALLEL_MAX: u32 = 8;
+/// GPUs that share the matrices of a model: up to those of a node.
+const TENSOR_PARALLEL: [u32; 4] = [1, 2, 4, 8];
+
+/// Tokens of a step, or of a chunk of a prompt, that are tried.
+const STEP_TOKENS: [u32; 4] = [2048, 4096, 8192, 16384];
 
 /// GPU memory of engines at most, as a share; how far it is raised, and lowered.
 const MEMORY_MAX: f64 = 0.95;
@@ -130,71 +133,110 @@ impl From<'_> {
         Some(Change::new(name, vec![Override::new(path, now * 2.0)]))
     }
 
+    /// Twice the tensor parallelism, and every other one on the same GPUs.
     fn tensor_parallel(&self) -> Vec<Change> {
         let now = number_at(&self.table, "cluster.tensor_parallel_size").unwrap_or(1.0) as u32;
-        let replicas = self.scenario.replicas();
-        if self.scenario.lists_groups() || now * 2 > TENSOR_PARALLEL_MAX {
+        if self.scenario.lists_groups() {
             return Vec::new();
         }
-        let doubled = whole("cluster.tensor_parallel_size", now * 2);
-        let name = format!("tensor_parallel_size {}", steps(now, now * 2));
-        let mut all = vec![Change::new(name.clone(), vec![doubled.clone()])];
-        if replicas.is_multiple_of(2) && !self.scenario.is_disaggregated() {
-            let half = whole("cluster.replicas", replicas / 2);
-            all.push(Change::new(format!("{name}, half the replicas"), vec![doubled, half]));
-        }
-        all
+        let replicas = self.scenario.replicas();
+        let set = |then| whole("cluster.tensor_parallel_size", then);
+        let name = |then| format!("tensor_parallel_size {}", steps(now, then));
+        let others = TENSOR_PARALLEL.into_iter().filter(|then| *then != now);
+        let doubled = others.clone().filter(|then| *then == now * 2);
+        let doubled = doubled.map(|then| Change::new(name(then), vec![set(then)]));
+        let is_whole = |then: &u32| (replicas * now).is_multiple_of(*then);
+        let on_the_same = others.filter(|then| is_whole(then) && !self.scenario.is_disaggregated());
+        let on_the_same = on_the_same.map(|then| {
+            let count = replicas * now / then;
+            let name = format!("{}, replicas {}", name(then), steps(replicas, count));
+            Change::new(name, vec![set(then), whole("cluster.replicas", count)])
+        });
+        doubled.chain(on_the_same).collect()
     }
 
     fn engine(&self) -> Vec<Change> {
         let Some(first) = self.scenario.groups.first() else { return Vec::new() };
         match &first.cluster.engine {
             EngineConfig::VllmV1(engine) => {
-                let mut all = self.doubled_and_halved("max_num_batched_tokens", |engine| {
+                let mut all = self.others("max_num_batched_tokens", ladder, |engine| {
                     as_vllm(engine)?.max_num_batched_tokens
                 });
                 all.extend(
-                    self.doubled_and_halved("max_num_seqs", |engine| as_vllm(engine)?.max_num_seqs),
+                    self.others("max_num_seqs", powers_of_two, |engine| {
+                        as_vllm(engine)?.max_num_seqs
+                    }),
                 );
                 all.extend(
-                    self.doubled_and_halved("max_loras", |engine| as_vllm(engine)?.max_loras),
+                    self.others("max_loras", twice_and_half, |engine| as_vllm(engine)?.max_loras),
                 );
+                let other = match engine.policy {
+                    Policy::Fcfs => Policy::Priority,
+                    Policy::Priority => Policy::Fcfs,
+                };
+                let has_priorities =
+                    self.scenario.workload.classes.iter().any(|class| class.priority != 0);
+                all.extend(has_priorities.then(|| self.named("policy", engine.policy, other)));
                 all.push(self.switched("enable_prefix_caching", engine.enable_prefix_caching));
                 all.push(self.switched("async_scheduling", engine.async_scheduling));
                 all
             }
             EngineConfig::Sglang(engine) => {
-                let mut all = self.doubled_and_halved("chunked_prefill_size", |engine| {
+                let mut all = self.others("chunked_prefill_size", ladder, |engine| {
                     let size = as_sglang(engine)?.chunked_prefill_size?;
                     u32::try_from(size).ok().filter(|size| *size > 0)
                 });
-                all.extend(self.doubled_and_halved("max_running_requests", |engine| {
+                all.extend(self.others("max_running_requests", powers_of_two, |engine| {
                     as_sglang(engine)?.max_running_requests
                 }));
-                all.extend(self.doubled_and_halved("max_loras_per_batch", |engine| {
+                all.extend(self.others("max_loras_per_batch", twice_and_half, |engine| {
                     as_sglang(engine)?.max_loras_per_batch
                 }));
+                let orders = [SglangPolicy::Fcfs, SglangPolicy::Lpm, SglangPolicy::Lof];
+                let others = orders.into_iter().filter(|order| *order != engine.schedule_policy);
+                all.extend(
+                    others
+                        .map(|order| self.named("schedule_policy", engine.schedule_policy, order)),
+                );
                 all.push(self.switched("disable_radix_cache", engine.disable_radix_cache));
                 let serial = engine.disable_overlap_schedule;
                 all.push(self.switched("disable_overlap_schedule", serial));
+                all
+            }
+            EngineConfig::VllmV0(_) => {
+                let mut all = self.others("max_num_batched_tokens", ladder, |engine| {
+                    as_vllm_v0(engine)?.max_num_batched_tokens
+                });
+                all.extend(self.others("max_num_seqs", powers_of_two, |engine| {
+                    Some(as_vllm_v0(engine)?.max_num_seqs)
+                }));
+                all
+            }
+            EngineConfig::Sarathi(_) => {
+                let mut all = self
+                    .others("chunk_size", ladder, |engine| Some(as_sarathi(engine)?.chunk_size));
+                all.extend(self.others("max_num_seqs", powers_of_two, |engine| {
+                    Some(as_sarathi(engine)?.max_num_seqs)
+                }));
                 all
             }
             _ => Vec::new(),
         }
     }
 
-    /// Twice a setting of the engine, and half of it, in every group.
-    fn doubled_and_halved(
+    /// Other values of a setting of the engine, in every group.
+    fn others(
         &self,
         key: &str,
+        around: impl Fn(u32) -> Vec<u32>,
         of: impl Fn(&EngineConfig) -> Option<u32>,
     ) -> Vec<Change> {
         let Some(now) = self.scenario.groups.first().and_then(|group| of(&group.cluster.engine))
         else {
             return Vec::new();
         };
-        let each = [now.saturating_mul(2), now / 2];
-        let each = each.into_iter().filter(|then| (1..=i32::MAX.cast_unsigned()).contains(then));
+        let each = around(now).into_iter();
+        let each = each.filter(|then| (1..=i32::MAX.cast_unsigned()).contains(then));
         each.map(|then| {
             Change::new(format!("{key} {}", steps(now, then)), self.everywhere(key, then))
         })
@@ -203,6 +245,14 @@ impl From<'_> {
 
     fn switched(&self, key: &str, now: bool) -> Change {
         Change::new(format!("{key} {}", steps(now, !now)), self.everywhere(key, !now))
+    }
+
+    /// Another one of several values with names.
+    fn named(&self, key: &str, now: impl Serialize, then: impl Serialize) -> Change {
+        let name = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (now, then) = (written(now), written(then));
+        let text = format!("{key} {}", steps(name(&now), name(&then)));
+        Change::new(text, self.everywhere(key, then))
     }
 
     /// A setting of the engine, wherever the scenario says something of an engine.
@@ -292,8 +342,48 @@ fn as_vllm(engine: &EngineConfig) -> Option<&crate::scenario::VllmConfig> {
     if let EngineConfig::VllmV1(engine) = engine { Some(engine) } else { None }
 }
 
+fn as_vllm_v0(engine: &EngineConfig) -> Option<&crate::scenario::VllmV0Config> {
+    if let EngineConfig::VllmV0(engine) = engine { Some(engine) } else { None }
+}
+
+fn as_sarathi(engine: &EngineConfig) -> Option<&crate::scenario::SarathiConfig> {
+    if let EngineConfig::Sarathi(engine) = engine { Some(engine) } else { None }
+}
+
 fn as_sglang(engine: &EngineConfig) -> Option<&crate::scenario::SglangConfig> {
     if let EngineConfig::Sglang(engine) = engine { Some(engine) } else { None }
+}
+
+/// The value of a setting as a scenario has it.
+fn written(value: impl Serialize) -> Value {
+    Value::try_from(value).unwrap_or_else(|_| Value::from(""))
+}
+
+/// The usual tokens of a step other than these; twice or half of these where they lie beyond.
+fn ladder(now: u32) -> Vec<u32> {
+    let [least, .., most] = STEP_TOKENS;
+    let mut all = STEP_TOKENS.to_vec();
+    if now >= most {
+        all.push(now.saturating_mul(2));
+    }
+    if now <= least {
+        all.push(now / 2);
+    }
+    all.retain(|then| *then != now);
+    all
+}
+
+/// The two powers of two below, and the two above.
+fn powers_of_two(now: u32) -> Vec<u32> {
+    let powers = || (0..u32::BITS).map(|bit| 1_u32 << bit);
+    let below: Vec<u32> = powers().filter(|power| *power < now).collect();
+    let above = powers().filter(|power| *power > now);
+    let below = below.into_iter().rev().take(2);
+    above.take(2).chain(below).collect()
+}
+
+fn twice_and_half(now: u32) -> Vec<u32> {
+    vec![now.saturating_mul(2), now / 2]
 }
 
 fn whole(path: &str, value: u32) -> Override {

@@ -9,7 +9,7 @@
 //!   off.
 //! * [`Sight`]: what was going on around it. The run is simulated once more, with an observer that follows two requests.
 //! * [`Ranking`]: one setting at a time is changed ([`Change`]), and simulated with the same requests under several seeds.
-//!   Changes that break a rule of the scenario are left out.
+//!   Changes that break a rule of the scenario are left out. All are judged together ([`holm`](crate::compare::holm)).
 //!
 //! Left out: what two changes do together.
 
@@ -22,7 +22,9 @@ mod pick;
 mod question;
 mod ranking;
 mod sight;
+mod slo;
 mod text;
+mod trials;
 
 pub use account::{Account, Part, PartKind};
 pub use changes::Change;
@@ -31,4 +33,5 @@ pub use folder::scenario_of;
 pub use pick::{Metric, Picked};
 pub use question::{Explain, Explained, Subject};
 pub use ranking::{LeftOut, Ranked, Ranking};
-pub use sight::{Choice, Found, Sight};
+pub use sight::{Came, Choice, Found, Sight};
+pub use slo::Missed;

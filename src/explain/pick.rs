@@ -22,6 +22,22 @@ pub enum Metric {
 }
 
 impl Metric {
+    /// All of them.
+    pub(super) const ALL: [Self; 3] = [Self::Ttft, Self::Tpot, Self::E2e];
+
+    /// Its limit among those of SLOs, which go by the names of the tools or those of classes.
+    pub(super) fn limit_among<'a>(
+        self,
+        limits: impl IntoIterator<Item = (&'a str, Option<f64>)>,
+    ) -> Option<f64> {
+        let names: &[&str] = match self {
+            Self::Ttft => &["ttft"],
+            Self::Tpot => &["tpot"],
+            Self::E2e => &["e2el", "e2e"],
+        };
+        limits.into_iter().find(|(name, _)| names.contains(name)).and_then(|(_, limit)| limit)
+    }
+
     /// As reports write it.
     pub const fn title(self) -> &'static str {
         match self {

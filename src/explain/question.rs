@@ -6,6 +6,7 @@ use super::account::Account;
 use super::pick::{Metric, Picked, Requests};
 use super::ranking::{Ranking, Scale};
 use super::sight::{Sight, Witness};
+use super::slo::Missed;
 use super::{ExplainError, text};
 use crate::load::memory::Leaves;
 use crate::load::{Cases, Draft, Listener, LoadError, Origin};
@@ -40,9 +41,10 @@ pub struct Explain {
     pub draft: Draft,
     /// The number of the request, as tables of requests give it; the one at the percentile if absent.
     pub request: Option<u32>,
-    /// Which latency: it picks the request, and changes are judged by it.
-    pub metric: Metric,
-    /// Which percentile of it, more than 0 and at most 100.
+    /// Which latency: it picks the request, and changes are judged by it. If absent, the one whose SLO most requests
+    /// miss, or E2E where the scenario has no SLOs.
+    pub metric: Option<Metric>,
+    /// Which percentile of it, 1 to 100.
     pub percentile: f64,
     /// Under how many seeds changes are simulated; none are where it is 0.
     pub seeds: u32,
@@ -97,6 +99,8 @@ pub struct Explained {
     pub gpus: u64,
     /// The latency.
     pub metric: Metric,
+    /// The SLO that it was chosen by, where none was asked for.
+    pub slo: Option<Missed>,
     /// The percentile of it.
     pub percentile: f64,
     /// Whether the request is the one at that percentile.
@@ -116,14 +120,14 @@ pub struct Explained {
 }
 
 impl Explain {
-    /// Why is the request at the P99 of E2E slow?
+    /// Why is the request at the P99 of the latency slow whose SLO most requests miss?
     pub fn new(draft: Draft) -> Self {
         Self {
             draft,
             request: None,
-            metric: Metric::E2e,
+            metric: None,
             percentile: 99.0,
-            seeds: 3,
+            seeds: 8,
             confidence: 0.95,
             listener: Listener::default(),
         }
@@ -141,7 +145,7 @@ impl Explain {
         let mut found = self.explain(&case)?;
         if self.seeds > 0 {
             let scale = Scale {
-                metric: self.metric,
+                metric: found.metric,
                 percentile: self.percentile,
                 seeds: self.seeds,
                 confidence: self.confidence,
@@ -157,17 +161,21 @@ impl Explain {
         let recorder = &run.recorder;
         let seen = recorder.seen();
         let requests = Requests::new(recorder);
-        let at = |percentile| requests.at(self.metric, percentile);
-        let picked = match self.request {
-            Some(number) => requests.numbered(number)?,
-            None => at(self.percentile)?,
+        let numbered = self.request.map(|number| requests.numbered(number)).transpose()?;
+        let slo = match self.metric {
+            Some(_) => None,
+            None => Missed::most(&run.scenario, &seen, self.percentile),
         };
-        let value = self
-            .metric
-            .of(&picked.record)
-            .ok_or(ExplainError::OneToken { request: picked.id.0 })?;
+        // A request of one token has no time per output token.
+        let has = |metric: Metric| numbered.is_none_or(|one| metric.of(&one.record).is_some());
+        let slo = slo.filter(|slo| has(slo.metric));
+        let metric = self.metric.or(slo.map(|slo| slo.metric)).unwrap_or(Metric::E2e);
+        let at = |percentile| requests.at(metric, percentile);
+        let picked = numbered.map_or_else(|| at(self.percentile), Ok)?;
+        let value =
+            metric.of(&picked.record).ok_or(ExplainError::OneToken { request: picked.id.0 })?;
         let median = at(50.0)?;
-        let sorted = self.metric.sorted_ms(&seen);
+        let sorted = metric.sorted_ms(&seen);
         let [subject, median_subject] = subjects(case, recorder, [&picked, &median])?;
         let half = |metric: Metric| percentile_sorted(&metric.sorted_ms(&seen), 50.0);
         Ok(Explained {
@@ -175,12 +183,13 @@ impl Explain {
             scenario: run.scenario.name.clone(),
             router: router(&run.scenario),
             gpus: run.scenario.gpus(),
-            metric: self.metric,
+            metric,
+            slo,
             percentile: self.percentile,
             is_at_percentile: picked.id == at(self.percentile)?.id,
             answered: sorted.len(),
             faster: sorted.partition_point(|ms| *ms < value.as_millis_f64()),
-            medians_ms: [Metric::Ttft, Metric::Tpot, Metric::E2e].map(half),
+            medians_ms: Metric::ALL.map(half),
             request: subject,
             median: (median.id != picked.id).then_some(median_subject),
             ranking: None,
@@ -189,10 +198,13 @@ impl Explain {
 
     fn check(&self) -> Result<(), LoadError> {
         let refused = |flag, rule: String| Err(Origin::Argument(flag).fail(Problem::new("", rule)));
-        if !(self.percentile > 0.0 && self.percentile <= 100.0) {
-            let rule =
-                format!("must be more than 0 and at most 100, got {}", shown(self.percentile));
-            return refused("--percentile", rule);
+        if !(1.0..=100.0).contains(&self.percentile) {
+            let problem = Problem::must_be("", "within 1 and 100", self.percentile);
+            let hundredfold = shown((self.percentile * 1e4).round() / 1e2);
+            let hint = format!("{hundredfold} means P{hundredfold}");
+            let is_share = (0.01..1.0).contains(&self.percentile);
+            let problem = if is_share { problem.with_hint(&hint) } else { problem };
+            return Err(Origin::Argument("--percentile").fail(problem));
         }
         if self.seeds != 0 && !(SEEDS_MIN..=SEEDS_MAX).contains(&self.seeds) {
             return refused(

@@ -1,20 +1,18 @@
 //! Changes, ranked by how far they move a percentile of a latency.
 
 use std::cmp::Ordering;
-use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use serde::Serialize;
 
 use super::ExplainError;
 use super::changes::Change;
 use super::pick::Metric;
-use crate::compare::{Basis, Difference, Pairing, Verdict};
-use crate::load::memory::Leaves;
-use crate::load::{Cases, Draft, Listener, LoadError, Loaded, Note, Progress};
+use super::trials::{Candidate, Trials};
+use crate::compare::{Basis, Difference, Pairing, Relative, Verdict, holm};
+use crate::load::{Draft, Listener};
 use crate::resolved::Scenario;
-use crate::stats::{mean, percentile_sorted};
+use crate::stats::mean;
 use crate::study::Sense;
-use crate::threads;
 
 /// What is ranked by.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,6 +29,8 @@ pub struct Ranked {
     /// What is changed.
     #[serde(flatten)]
     pub change: Change,
+    /// Seeds it was simulated with: less than of others where the first showed no difference.
+    pub seeds: u32,
     /// The percentile of the latency without it, in ms: the mean over the seeds.
     pub now_ms: f64,
     /// The same with it.
@@ -39,8 +39,12 @@ pub struct Ranked {
     pub difference_ms: f64,
     /// Half the width of the interval of the difference.
     pub half_width_ms: f64,
-    /// `better`, `worse`, `no difference` or `identical`.
+    /// How often chance alone gives a difference as large as this.
+    pub p_value: f64,
+    /// By itself: `better`, `worse`, `no difference` or `identical`.
     pub verdict: &'static str,
+    /// The same together with all other changes (Holm); of less load, by itself.
+    pub verdict_of_all_together: &'static str,
     /// GPUs that it takes.
     pub gpus: u64,
     /// The share of requests that are answered with it, less the share without it.
@@ -59,12 +63,12 @@ pub struct LeftOut {
 /// All changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ranking {
-    /// Seeds of each.
+    /// Seeds of each that was not given up.
     pub seeds: u32,
-    /// How often an interval holds the truth.
+    /// How often an interval holds the truth; how often no difference that stands among all changes is chance.
     pub confidence: f64,
-    /// Those of the cluster: first what is better, the most first; then what is worse; then what makes no difference
-    /// that was found.
+    /// Those of the cluster: first what is better among all, the most first; then what is worse; then what makes no
+    /// difference that was found.
     pub changes: Vec<Ranked>,
     /// Less load, to compare with.
     pub less_load: Option<Ranked>,
@@ -73,17 +77,10 @@ pub struct Ranking {
 }
 
 /// What a run is judged by.
-#[derive(Debug, Clone, Copy)]
-struct Outcome {
-    latency_ms: f64,
-    answered: f64,
-}
-
-/// A scenario that is run under all seeds.
-struct Candidate {
-    change: Option<Change>,
-    draft: Draft,
-    gpus: u64,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Outcome {
+    pub(super) latency_ms: f64,
+    pub(super) answered: f64,
 }
 
 impl Ranking {
@@ -94,114 +91,97 @@ impl Ranking {
         scale: Scale,
         listener: &Listener,
     ) -> Result<Self, ExplainError> {
-        let mut left_out = Vec::new();
-        let own = Candidate { change: None, draft: draft.clone(), gpus: scenario.gpus() };
-        let mut candidates = vec![own];
-        for change in Change::all(draft, scenario) {
-            let resolved = change.of(draft).and_then(|draft| Ok((draft.resolve()?, draft)));
-            match resolved {
-                Ok((loaded, draft)) => {
-                    let gpus = loaded.scenario.gpus();
-                    candidates.push(Candidate { change: Some(change), draft, gpus });
-                }
-                Err(error) => left_out.push(LeftOut::new(&change, &error)),
-            }
-        }
-        let runs =
-            (0..candidates.len()).flat_map(|of| (1..=scale.seeds).map(move |seed| (of, seed)));
-        let runs: Vec<(usize, u32)> = runs.collect();
-        let now = format!("{} changes under {} seeds", candidates.len() - 1, scale.seeds);
-        let tell = |ended| {
-            let of = Some(runs.len());
-            listener.tell(&Note::Progress(Progress { ended, of, now: now.clone() }));
-        };
-        tell(0);
-        let ended = AtomicUsize::new(0);
-        // What the scenario itself is warned of has been told.
-        let cases = Cases::default();
-        let outcomes = threads::map(&runs, |(of, seed)| {
-            let found = outcome(&cases, candidates[*of].draft.reseeded(*seed)?.resolve()?, scale);
-            tell(1 + ended.fetch_add(1, Memory::Relaxed));
-            found
-        });
-        let mut outcomes = outcomes.into_iter();
-        let mut of_next = || -> Result<Vec<Outcome>, ExplainError> {
-            let each: Vec<_> = outcomes.by_ref().take(scale.seeds as usize).collect();
-            let none = || ExplainError::NoAnswer(scale.metric.title());
-            each.into_iter().map(|one| one?.ok_or_else(none)).collect()
-        };
-        let now = of_next()?;
+        let mut trials = Trials::new(draft, scenario, scale);
+        trials.run(listener)?;
+        let Trials { own, candidates, left_out, .. } = trials;
         let (mut changes, mut less_load) = (Vec::new(), None);
-        for candidate in candidates {
-            let Some(change) = candidate.change else { continue };
-            match of_next() {
-                Err(error) => left_out.push(LeftOut::new(&change, &error)),
-                Ok(then) => {
-                    let is_load = change.is_load;
-                    let ranked = Ranked::new(change, candidate.gpus, (&now, &then), scale);
-                    if is_load { less_load = Some(ranked) } else { changes.push(ranked) }
-                }
-            }
+        for one in candidates {
+            let ranked = Ranked::new(one, &own, scale);
+            if ranked.change.is_load { less_load = Some(ranked) } else { changes.push(ranked) }
         }
+        let (seeds, confidence) = (own.len() as u32, scale.confidence);
+        judge_together(&mut changes, seeds, confidence);
         changes.sort_by(Ranked::order);
-        let (seeds, confidence) = (scale.seeds, scale.confidence);
         Ok(Self { seeds, confidence, changes, less_load, left_out })
     }
 }
 
+/// Takes back what does not stand when all changes are looked at together. Those that were given up count among them,
+/// as differences that chance explains.
+fn judge_together(changes: &mut [Ranked], seeds: u32, confidence: f64) {
+    let p_value = |one: &Ranked| if one.seeds < seeds { 1.0 } else { one.p_value };
+    let p_values: Vec<f64> = changes.iter().map(p_value).collect();
+    for (change, stands) in changes.iter_mut().zip(holm(&p_values, confidence)) {
+        if !stands && change.differs() {
+            change.verdict_of_all_together = Verdict::NoDifference.name();
+        }
+    }
+}
+
 impl LeftOut {
-    fn new(change: &Change, error: &impl std::fmt::Display) -> Self {
+    pub(super) fn new(change: &Change, error: &impl std::fmt::Display) -> Self {
         Self { name: change.name.clone(), why: error.to_string().replace('\n', "; ") }
     }
 }
 
+/// The difference of the latency between runs of the same seeds.
+pub(super) fn difference(now: &[Outcome], then: &[Outcome], scale: Scale) -> Difference {
+    let seeds = then.len();
+    let values =
+        |of: &[Outcome]| of.iter().take(seeds).map(|one| one.latency_ms).collect::<Vec<f64>>();
+    let (now, then) = (values(now), values(then));
+    if seeds == 1 {
+        // Of one seed only those are judged that are the same.
+        let relative =
+            (now[0] != 0.0).then(|| Relative { change: then[0] / now[0] - 1.0, half_width: 0.0 });
+        let (mean_a, mean_b) = (now[0], then[0]);
+        return Difference { mean_a, mean_b, half_width: 0.0, relative, p_value: 1.0, count: 1 };
+    }
+    let (pairing, confidence) = (Pairing::Paired, scale.confidence);
+    Difference::new(&now, &then, Basis { pairing, confidence, first: seeds })
+}
+
 impl Ranked {
-    fn new(change: Change, gpus: u64, (now, then): (&[Outcome], &[Outcome]), scale: Scale) -> Self {
-        let values = |of: &[Outcome]| of.iter().map(|one| one.latency_ms).collect::<Vec<f64>>();
-        let basis = Basis {
-            pairing: Pairing::Paired,
-            confidence: scale.confidence,
-            first: scale.seeds as usize,
-        };
-        let found = Difference::new(&values(now), &values(then), basis);
+    fn new(one: Candidate, own: &[Outcome], scale: Scale) -> Self {
+        let found = difference(own, &one.outcomes, scale);
         let stands = found.p_value < 1.0 - scale.confidence;
+        let verdict = Verdict::new(&found, Sense::LowerIsBetter, stands).name();
+        let seeds = one.outcomes.len();
         let answered =
             |of: &[Outcome]| mean(&of.iter().map(|one| one.answered).collect::<Vec<f64>>());
         Self {
-            change,
+            change: one.change,
+            seeds: seeds as u32,
             now_ms: found.mean_a,
             then_ms: found.mean_b,
             difference_ms: found.difference(),
             half_width_ms: found.half_width,
-            verdict: Verdict::new(&found, Sense::LowerIsBetter, stands).name(),
-            gpus,
-            answered_change: answered(then) - answered(now),
+            p_value: found.p_value,
+            verdict,
+            verdict_of_all_together: verdict,
+            gpus: one.gpus,
+            answered_change: answered(&one.outcomes) - answered(&own[..seeds]),
         }
     }
 
-    /// Whether a difference was found.
+    /// Whether a difference was found that stands among all changes.
     pub fn differs(&self) -> bool {
-        self.is_better() || self.verdict == Verdict::Worse.name()
+        self.is_better() || self.verdict_of_all_together == Verdict::Worse.name()
     }
 
-    /// Whether it is better.
+    /// Whether it is better, among all changes.
     pub fn is_better(&self) -> bool {
-        self.verdict == Verdict::Better.name()
+        self.verdict_of_all_together == Verdict::Better.name()
+    }
+
+    /// Whether a difference was found that may be chance among so many changes.
+    pub fn is_unsure(&self) -> bool {
+        self.verdict != self.verdict_of_all_together
     }
 
     fn order(&self, other: &Self) -> Ordering {
-        let place = |one: &Self| (!one.is_better(), !one.differs());
+        let place = |one: &Self| (!one.is_better(), !one.differs(), !one.is_unsure());
         let size = |one: &Self| one.difference_ms.abs();
         place(self).cmp(&place(other)).then(size(other).total_cmp(&size(self)))
     }
-}
-
-/// What a run is judged by; nothing where no request has the latency.
-fn outcome(cases: &Cases, loaded: Loaded, scale: Scale) -> Result<Option<Outcome>, LoadError> {
-    let run = cases.of(loaded, Leaves::Records)?.run()?;
-    let sorted = scale.metric.sorted_ms(&run.recorder.seen());
-    let seen = run.recorder.seen().len() as f64;
-    let latency_ms = percentile_sorted(&sorted, scale.percentile);
-    let answered = run.counts.finished as f64 / seen;
-    Ok((!sorted.is_empty()).then_some(Outcome { latency_ms, answered }))
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cluster::Stage;
 use crate::engine::scheduler::Load;
 use crate::engine::{Batch, StepResult};
 use crate::ids::{InstanceId, RequestId};
@@ -9,11 +10,26 @@ use crate::resolved::Scenario;
 use crate::sim::{Observer, Occurrence};
 use crate::units::SimTime;
 
+/// How a request came to a queue of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Came {
+    /// The router sent it there.
+    #[default]
+    Sent,
+    /// It is decoded there, and another replica computed its prompt.
+    ToDecode,
+    /// It was moved there from another replica, to go on.
+    Moved,
+}
+
 /// What a queue of an engine held when a request entered it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Found {
     /// Whose queue.
     pub replica: u32,
+    /// How the request came there.
+    pub came: Came,
     /// Requests that were admitted.
     pub running: u32,
     /// Requests that waited, without this one.
@@ -29,10 +45,12 @@ pub struct Choice {
     pub replica: u32,
     /// Requests inside it.
     pub inside: u32,
-    /// Replicas of this role and model.
+    /// Replicas of this role and model: the one that it took, and the others that were up.
     pub replicas: u32,
-    /// The least requests inside one of the others, and the most.
+    /// The least requests inside one of the others that were up, and the most.
     pub others: Option<(u32, u32)>,
+    /// Others that were down after a crash.
+    pub down: u32,
 }
 
 /// What was going on around a request.
@@ -40,7 +58,7 @@ pub struct Choice {
 pub struct Sight {
     /// Where the router sent it, at last.
     pub choice: Option<Choice>,
-    /// What it found in the queues that it entered: two where another replica decodes.
+    /// What it found in the queues that it entered: several where another replica decodes, or it was moved.
     pub found: Vec<Found>,
     /// Steps that computed its prompt.
     pub prefill_steps: u32,
@@ -68,6 +86,11 @@ struct Followed {
     id: RequestId,
     since: SimTime,
     at: Option<InstanceId>,
+    /// How it comes to the next queue.
+    comes: Came,
+    /// Whether a replica that only prefills has computed its prompt. The one that decodes computes a last token of it
+    /// again, which is no prefill.
+    is_prefilled: bool,
     is_gone: bool,
     sight: Sight,
 }
@@ -79,7 +102,8 @@ impl Followed {
 
     fn plan(&mut self, batch: &Batch) {
         let own = batch.plan.entries.iter().find(|entry| entry.request == self.id);
-        if let Some(own) = own.filter(|_| self.sight.first_computed.is_none()) {
+        let is_prefill = self.sight.first_computed.is_none() && !self.is_prefilled;
+        if let Some(own) = own.filter(|_| is_prefill) {
             self.sight.prefill_steps += 1;
             self.sight.prefill_tokens += u64::from(own.tokens);
             let all = batch.plan.shape.prefill_tokens;
@@ -102,6 +126,15 @@ pub(super) struct Witness {
     loads: Vec<Load>,
     /// Replicas that a router chooses among, by the same number.
     alike: Vec<usize>,
+    /// Of each replica, whether it gets requests.
+    up: Vec<Up>,
+}
+
+/// Whether a replica gets requests.
+#[derive(Debug, Clone, Copy)]
+struct Up {
+    stage: Stage,
+    has_crashed: bool,
 }
 
 impl Witness {
@@ -121,10 +154,15 @@ impl Witness {
             id: *id,
             since: *since,
             at: None,
+            comes: Came::Sent,
+            is_prefilled: false,
             is_gone: false,
             sight: Sight::default(),
         });
-        Self { followed: followed.collect(), loads: vec![Load::default(); alike.len()], alike }
+        let up = Up { stage: Stage::Serving, has_crashed: false };
+        let count = alike.len();
+        let loads = vec![Load::default(); count];
+        Self { followed: followed.collect(), loads, alike, up: vec![up; count] }
     }
 
     /// What was found of each.
@@ -145,13 +183,27 @@ impl Witness {
         };
         let kind = self.alike.get(chosen.index());
         let all = (0..self.alike.len()).filter(|place| self.alike.get(*place) == kind);
-        let others = all.clone().filter(|place| *place != chosen.index()).map(inside);
-        let others = others.fold(None, |found: Option<(u32, u32)>, inside| {
+        let others = || all.clone().filter(|place| *place != chosen.index());
+        let serves = |place: &usize| self.up[*place].stage == Stage::Serving;
+        let has_crashed = |place: &usize| self.up[*place].has_crashed;
+        let up = || others().filter(|place| serves(place) && !has_crashed(place));
+        let range = up().map(inside).fold(None, |found: Option<(u32, u32)>, inside| {
             let (least, most) = found.unwrap_or((inside, inside));
             Some((least.min(inside), most.max(inside)))
         });
-        let replicas = all.count() as u32;
-        Choice { replica: chosen.0, inside: inside(chosen.index()), replicas, others }
+        Choice {
+            replica: chosen.0,
+            inside: inside(chosen.index()),
+            replicas: 1 + up().count() as u32,
+            others: range,
+            down: others().filter(|place| serves(place) && has_crashed(place)).count() as u32,
+        }
+    }
+
+    fn up(&mut self, instance: InstanceId, change: impl FnOnce(&mut Up)) {
+        if let Some(up) = self.up.get_mut(instance.index()) {
+            change(up);
+        }
     }
 
     fn one(&mut self, id: RequestId) -> Option<&mut Followed> {
@@ -174,6 +226,7 @@ impl Observer for Witness {
                 if let Some(one) = self.one(id) {
                     one.sight.choice = Some(choice);
                     one.at = Some(instance);
+                    one.comes = Came::Sent;
                 }
             }
             Occurrence::Queued(instance, id, load) => {
@@ -182,6 +235,7 @@ impl Observer for Witness {
                     one.at = Some(instance);
                     one.sight.found.push(Found {
                         replica: instance.0,
+                        came: one.comes,
                         running: load.running,
                         waiting: load.waiting.saturating_sub(1),
                         kv_held: load.kv_utilization(),
@@ -212,27 +266,37 @@ impl Observer for Witness {
             Occurrence::HandedOver(_, life) => {
                 if let Some(one) = self.one(life.id) {
                     one.sight.first_computed = None;
+                    one.is_prefilled = true;
                 }
             }
             Occurrence::Forwarded(id, instance) => {
                 if let Some(one) = self.one(id) {
                     one.at = Some(instance);
+                    one.comes = Came::ToDecode;
                 }
             }
             Occurrence::Moved { from, to, life, load } => {
                 self.load(from, load);
                 if let Some(one) = self.one(life.id) {
                     one.at = Some(to);
+                    one.comes = Came::Moved;
                 }
             }
             Occurrence::Crashed(instance, load) => {
                 self.load(instance, load);
+                self.up(instance, |up| up.has_crashed = true);
                 for one in &mut self.followed {
                     if one.since <= at && !one.is_gone {
                         one.sight.crashes.push((instance.0, at.as_secs_f64()));
                     }
                 }
             }
+            Occurrence::Recovered(instance) => self.up(instance, |up| up.has_crashed = false),
+            Occurrence::Scaled(instance, stage) => self.up(instance, |up| {
+                up.stage = stage;
+                // Whatever had become of a machine, it is given back.
+                up.has_crashed &= stage != Stage::Off;
+            }),
             Occurrence::Dropped(instance, _, load)
             | Occurrence::Unreserved(instance, _, load)
             | Occurrence::LoadBegan(instance, _, load) => self.load(instance, load),

@@ -3,18 +3,43 @@
 use super::account::{Account, PartKind};
 use super::question::{Explained, Subject};
 use super::ranking::{Ranked, Ranking};
-use crate::compare::{around, quantity};
+use super::sight::Came;
+use super::slo::Missed;
+use crate::compare::{Interval, quantity};
 use crate::plain::{grouped, percent, table};
 
 /// The whole answer; with `all` also what makes no difference and what was left out.
 pub(super) fn text(found: &Explained, all: bool) -> String {
-    let mut lines = story(found);
+    let mut lines: Vec<String> = found.slo.iter().map(missed).collect();
+    lines.extend(story(found));
     lines.extend(surroundings(found));
     lines.extend(sizes(found));
     lines.extend(beyond(found));
     let story: String = lines.into_iter().map(|line| line + "\n").collect();
     let ranking = found.ranking.as_ref().map(|ranking| changes(found, ranking, all));
     format!("{story}\n{}{}", parts(found), ranking.unwrap_or_default())
+}
+
+/// By which SLO the latency was chosen.
+fn missed(slo: &Missed) -> String {
+    let metric = slo.metric.title();
+    let name = match slo.limit_ms {
+        Some(limit_ms) => format!("the SLO of {metric}, {limit_ms} ms"),
+        None => format!("its SLO of {metric}"),
+    };
+    let of = grouped(slo.of as u64);
+    match (slo.missed, slo.slos) {
+        (0, 1) => format!("All {of} requests meet {name}."),
+        (0, _) => format!(
+            "All {of} requests meet the SLOs; that of {metric} is the nearest to its limit."
+        ),
+        (missed, slos) => {
+            let (missed, verb) =
+                (grouped(missed as u64), if missed == 1 { "misses" } else { "miss" });
+            let most = if slos == 1 { "" } else { "; no other SLO is missed more often" };
+            format!("{missed} of {of} requests {verb} {name}{most}.")
+        }
+    }
 }
 
 /// Who it is, and how slow it was.
@@ -74,22 +99,37 @@ fn surroundings(found: &Explained) -> Vec<String> {
     if let Some(choice) = &around.choice {
         let inside = counted(choice.inside.into(), "request");
         let router = &found.router;
-        lines.extend(choice.others.map(|(least, most)| {
-            let others = if least == most { least.to_string() } else { format!("{least} to {most}") };
-            let who = match choice.replicas - 1 {
-                1 => "The other one".to_owned(),
-                many => format!("The other {many}"),
-            };
-            format!(
-                "The router ({router}) sent it to replica {}, which held {inside}. {who} held {others}.",
-                choice.replica
-            )
-        }));
+        let who = match (choice.replicas - 1, choice.down) {
+            (1, 0) => "The other one".to_owned(),
+            (1, _) => "Another one".to_owned(),
+            (many, 0) => format!("The other {many}"),
+            (many, _) => format!("{many} others"),
+        };
+        let others = choice.others.map(|(least, most)| {
+            let others =
+                if least == most { least.to_string() } else { format!("{least} to {most}") };
+            format!(" {who} held {others}.")
+        });
+        let down = match choice.down {
+            0 => None,
+            1 => Some(" 1 was down.".to_owned()),
+            down => Some(format!(" {down} were down.")),
+        };
+        if others.is_some() || down.is_some() {
+            lines.push(format!(
+                "The router ({router}) sent it to replica {}, which held {inside}.{}{}",
+                choice.replica,
+                others.unwrap_or_default(),
+                down.unwrap_or_default()
+            ));
+        }
     }
     for (place, queue) in around.found.iter().enumerate() {
-        let who = match place {
-            0 => "Its engine".to_owned(),
-            _ => format!("Replica {}, which decoded it,", queue.replica),
+        let who = match (place, queue.came) {
+            (0, Came::Sent) => "Its engine".to_owned(),
+            (_, Came::Sent) => format!("Replica {}, to which it was sent again,", queue.replica),
+            (_, Came::ToDecode) => format!("Replica {}, which decoded it,", queue.replica),
+            (_, Came::Moved) => format!("Replica {}, to which it was moved,", queue.replica),
         };
         lines.push(format!(
             "{who} had {} running and {} waiting when it came, and {} of KV memory in use.",
@@ -199,16 +239,17 @@ fn parts(found: &Explained) -> String {
 fn changes(found: &Explained, ranking: &Ranking, all: bool) -> String {
     let what = format!("P{} of {}", found.percentile, found.metric.title());
     let mut lines = vec![String::new(), lead(found, ranking, &what)];
-    let shown = ranking.changes.iter().filter(|one| all || one.differs());
+    let is_shown = |one: &Ranked| one.differs() || one.is_unsure();
+    let shown = ranking.changes.iter().filter(|one| all || is_shown(one));
     let shown: Vec<&Ranked> = shown.chain(&ranking.less_load).collect();
     if !shown.is_empty() {
         let head = ["Change", "now (ms)", "then (ms)", "difference", "GPUs", ""];
-        let rows = shown.into_iter().map(|one| row(found, one));
+        let rows = shown.into_iter().map(|one| row(found, ranking, one));
         let rows: Vec<Vec<String>> =
             std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
         lines.push(table(&rows, &[5]).trim_end().to_owned());
     }
-    let rest = ranking.changes.iter().filter(|one| !one.differs());
+    let rest = ranking.changes.iter().filter(|one| !is_shown(one));
     let rest: Vec<&str> = rest.map(|one| one.change.name.as_str()).collect();
     if !all && !rest.is_empty() {
         lines.push(format!("No difference found: {}.", rest.join(", ")));
@@ -222,9 +263,11 @@ fn changes(found: &Explained, ranking: &Ranking, all: bool) -> String {
 
 /// The one that changes most, and the one that does for no more GPUs.
 fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
+    let tried = ranking.changes.len() as u64;
     let how = format!("{} seeds, the same requests", ranking.seeds);
     let note = if ranking.changes.iter().any(|one| spread(one) > 0.0) {
-        format!("({how}; ± is the {} interval)", percent(ranking.confidence))
+        let level = percent(ranking.confidence);
+        format!("({how}; {tried} changes judged together at {level})")
     } else {
         "(no seed changes these requests: it says nothing of others)".to_owned()
     };
@@ -232,8 +275,8 @@ fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
     let remedies = ranking.changes.iter().filter(|one| one.answered_change > -1e-9);
     let mut better = remedies.filter(|one| one.is_better());
     let Some(best) = better.next() else {
-        let tried = counted(ranking.changes.len() as u64, "change");
-        return format!("None of {tried} lowers the {what} for certain {note}.");
+        let tried = counted(tried, "change");
+        return format!("None of {tried} is shown to lower the {what} {note}.");
     };
     let price = match best.gpus.saturating_sub(found.gpus) {
         0 => String::new(),
@@ -245,7 +288,7 @@ fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
     let without = match better.find(|one| one.gpus <= found.gpus) {
         _ if best.gpus <= found.gpus => return head,
         Some(free) => format!("Without more GPUs, {} does: {}.", free.change.name, to(free)),
-        None => "Without more GPUs, no change lowers it for certain.".to_owned(),
+        None => "Without more GPUs, no change is shown to lower it.".to_owned(),
     };
     format!("{head}\n{without}")
 }
@@ -257,10 +300,7 @@ fn spread(one: &Ranked) -> f64 {
     if one.half_width_ms < NONE_MS { 0.0 } else { one.half_width_ms }
 }
 
-fn row(found: &Explained, one: &Ranked) -> Vec<String> {
-    let (difference, half) = around(one.difference_ms, spread(one));
-    let is_zero = difference.chars().all(|letter| "0.".contains(letter));
-    let sign = if one.difference_ms > 0.0 && !is_zero { "+" } else { "" };
+fn row(found: &Explained, ranking: &Ranking, one: &Ranked) -> Vec<String> {
     let gpus = match (found.gpus, one.gpus) {
         (now, then) if now == then => now.to_string(),
         (now, then) => format!("{now} → {then}"),
@@ -270,18 +310,19 @@ fn row(found: &Explained, one: &Ranked) -> Vec<String> {
         less if less < 0.0 => format!(", answers {} fewer", share(-less)),
         more => format!(", answers {} more", share(more)),
     };
+    let verdict = if one.is_unsure() { "unsure" } else { one.verdict };
+    let seeds = match one.seeds {
+        seeds if seeds == ranking.seeds => String::new(),
+        1 => ", 1 seed".to_owned(),
+        seeds => format!(", {seeds} seeds"),
+    };
     vec![
         one.change.name.clone(),
         quantity(one.now_ms),
         quantity(one.then_ms),
-        // Of what no seed changes there is no interval.
-        if half == "0" {
-            format!("{sign}{difference}")
-        } else {
-            format!("{sign}{difference} ± {half}")
-        },
+        format!("{:+}", Interval::new(one.difference_ms, spread(one))),
         gpus,
-        format!("{}{answered}", one.verdict),
+        format!("{verdict}{answered}{seeds}"),
     ]
 }
 

@@ -8,9 +8,11 @@ use super::notes::{Listener, Note};
 use super::{Draft, LoadError, Loaded};
 use crate::cost::StepTime;
 use crate::resolved::{ReplicaGroup, Scenario};
+use crate::rng::Stream;
+use crate::scenario::{ArrivalConfig, LengthConfig, TraceArrivalConfig};
 use crate::sim;
 use crate::study::Case;
-use crate::workload::TraceRow;
+use crate::workload::{TraceRow, resampled_rows};
 
 /// Makes cases and keeps the traces they read, and their step times.
 #[derive(Debug, Default)]
@@ -57,6 +59,31 @@ impl Cases {
         Ok(Case::with_step_times(loaded.scenario, rows, costs).with_policies(loaded.policies))
     }
 
+    /// The case of a draft with another stretch of the trace that it plays, drawn from the stream
+    /// ([`resampled_rows`]); and whether there is one. There is none where arrivals or lengths do not come from the trace,
+    /// `jitter_s` moves arrivals, or rows are drawn.
+    ///
+    /// # Errors
+    /// As [`of_draft`](Self::of_draft).
+    pub fn of_stretch(
+        &self,
+        draft: &Draft,
+        stream: &mut Stream,
+    ) -> Result<(Case, bool), LoadError> {
+        let loaded = draft.resolve()?;
+        let played = played(&loaded);
+        let mut case = self.of(loaded, Leaves::Records)?;
+        let requests = case.scenario.workload.num_requests;
+        let rows = played.as_ref().zip(case.rows());
+        let rows = rows.and_then(|(played, rows)| resampled_rows(rows, played, requests, stream));
+        let Some((arrivals, rows)) = played.zip(rows) else { return Ok((case, false)) };
+        // The stretch has as many requests as it has, all of them in the window.
+        case.scenario.workload.num_requests = None;
+        let arrivals = TraceArrivalConfig { window_end_s: None, ..arrivals };
+        case.scenario.workload.arrivals = ArrivalConfig::Trace(arrivals);
+        Ok((case.with_rows(rows.into()), true))
+    }
+
     /// The step times of a scenario, those of an earlier one if its replicas are of the same kinds.
     fn step_times(&self, scenario: &Scenario) -> Result<StepTimes, LoadError> {
         let mut kinds = scenario.groups.clone();
@@ -82,8 +109,7 @@ impl Cases {
     /// When it cannot be read.
     pub fn rows(&self, loaded: &Loaded) -> Result<Option<Arc<[TraceRow]>>, LoadError> {
         let Some(trace) = &loaded.scenario.trace else { return Ok(None) };
-        // ServeGen's folders hold rates, from which requests are drawn with the seed.
-        let seed = Path::new(&trace.path).is_dir().then_some(loaded.scenario.seed);
+        let seed = draws_rows(loaded).then_some(loaded.scenario.seed);
         let key = format!("{seed:?} {trace:?}");
         let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, rows)) = traces.iter().find(|(known, _)| *known == key) {
@@ -98,4 +124,24 @@ impl Cases {
         traces.push((key, rows.clone()));
         Ok(Some(rows))
     }
+}
+
+/// How a scenario plays its trace as it was recorded, with the window that it plays; nothing where it does not.
+fn played(loaded: &Loaded) -> Option<TraceArrivalConfig> {
+    let workload = &loaded.scenario.workload;
+    let ArrivalConfig::Trace(arrivals) = &workload.arrivals else { return None };
+    let is_recorded = matches!(workload.lengths, LengthConfig::Trace { .. })
+        && arrivals.jitter_s == 0.0
+        && !draws_rows(loaded);
+    let until = workload.duration_s.filter(|_| arrivals.rate_per_s.is_none()).map(|duration_s| {
+        arrivals.window_start_s.unwrap_or(0.0) + duration_s * arrivals.rate_scale
+    });
+    let ends = [arrivals.window_end_s, until].into_iter().flatten();
+    let window_end_s = ends.reduce(f64::min);
+    is_recorded.then(|| TraceArrivalConfig { window_end_s, ..arrivals.clone() })
+}
+
+/// Whether the rows of a trace are drawn with the seed: `ServeGen`'s folders hold rates.
+fn draws_rows(loaded: &Loaded) -> bool {
+    loaded.scenario.trace.as_ref().is_some_and(|trace| Path::new(&trace.path).is_dir())
 }

@@ -6,6 +6,7 @@ use super::draft::Draft;
 use super::error::{LoadError, Origin};
 use crate::plain::matches;
 use crate::problem::Problem;
+use crate::profiles;
 
 /// The scenarios whose names fit a pattern, in which `*` stands for any text and `?` for one letter: first those of the first
 /// pattern, then those that only the second one fits, and so on. All of them without a pattern.
@@ -23,13 +24,24 @@ pub fn only(all: Vec<Draft>, patterns: &[String]) -> Result<Vec<Draft>, LoadErro
         let fits: Vec<usize> = fits.collect();
         if fits.is_empty() {
             let rule = format!("no scenario is called `{pattern}`; there are {}", listed(&names));
-            return Err(Origin::Argument("--only").fail(Problem::new("", rule)));
+            let problem = Problem::new("", rule).or_near(near(pattern, &names));
+            return Err(Origin::Argument("--only").fail(problem));
         }
         let new: Vec<usize> = fits.into_iter().filter(|place| !places.contains(place)).collect();
         places.extend(new);
     }
     let mut all: Vec<Option<Draft>> = all.into_iter().map(Some).collect();
     Ok(places.into_iter().filter_map(|place| all[place].take()).collect())
+}
+
+/// The name that is probably meant: one that is written nearly so, or the only one that holds the text.
+fn near<'a>(pattern: &str, names: &'a [String]) -> Option<&'a str> {
+    let part = pattern.trim_matches('*').to_lowercase();
+    let is_part = |name: &&String| !part.is_empty() && name.to_lowercase().contains(&part);
+    let mut holding = names.iter().filter(is_part);
+    let only = holding.next().filter(|_| holding.next().is_none());
+    let misspelt = || profiles::closest(pattern, names.iter().map(String::as_str));
+    only.map(String::as_str).or_else(misspelt)
 }
 
 fn title(draft: &Draft) -> &str {

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use rand::RngExt;
-
 use super::PlanError;
 use crate::request::Request;
 use crate::rng::Stream;
 use crate::units::{SimDuration, SimTime};
-use crate::workload::Workload;
+use crate::workload::{Workload, resample};
 
 /// Requests in order of arrival.
 #[derive(Debug, Clone)]
@@ -78,31 +76,20 @@ impl Traffic {
         })
     }
 
-    /// Another stretch of time that could have been this one: blocks of it, of equal duration and drawn
-    /// with replacement, one after the other (Künsch: The jackknife and the bootstrap for general
-    /// stationary observations, 1989; here without overlap). What is repeated shares no cache with its
+    /// Another stretch of time that could have been this one ([`resample`]). What is repeated shares no cache with its
     /// first time.
     /// Nothing where what was drawn comes at one moment.
     pub fn resampled(&self, blocks: u32, stream: &mut Stream) -> Option<Self> {
-        let first = self.requests.first().map_or(SimTime::ZERO, |request| request.arrival);
-        let width = SimDuration::from_nanos(self.span().as_nanos() / u64::from(blocks) + 1);
-        let start = |block: u32| first + width * u64::from(block);
-        let place = |at: SimTime| self.requests.partition_point(|request| request.arrival < at);
-        let mut uses = vec![0_u64; blocks as usize];
         let mut all = Vec::with_capacity(self.len());
-        for slot in 0..blocks {
-            let block = stream.random_range(0..blocks);
-            let salt = uses[block as usize];
-            uses[block as usize] += 1;
-            for request in &self.requests[place(start(block))..place(start(block + 1))] {
-                let mut request = request.clone();
-                request.arrival = start(slot) + (request.arrival - start(block));
-                if salt > 0 {
-                    request.content.salt ^= crate::rng::mix(salt);
-                }
-                all.push(request);
+        let time = |request: &Request| request.arrival;
+        resample(&self.requests, time, (blocks, stream), |request, at, before| {
+            let mut request = request.clone();
+            request.arrival = at;
+            if before > 0 {
+                request.content.salt ^= crate::rng::mix(before);
             }
-        }
+            all.push(request);
+        });
         Self::of(all).ok()
     }
 

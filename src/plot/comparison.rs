@@ -93,7 +93,12 @@ pub fn comparison_figures(
         }
     });
     let percent = percent(confidence);
-    let subtitle = format!("Relative to the baseline, {percent} intervals over {seeds} seeds");
+    let is_drawn = intervals.is_empty() || intervals.iter().any(|one| one.half_width > 0.0);
+    let subtitle = if is_drawn {
+        format!("Relative to the baseline, {percent} intervals over {seeds} seeds")
+    } else {
+        "Relative to the baseline, of these requests alone".to_owned()
+    };
     let name = "Differences from the baseline";
     let differences = canvas::draw(height_of(intervals), name, &subtitle, &|canvas| {
         draw_intervals(canvas, intervals);
@@ -218,7 +223,13 @@ fn draw_interval(canvas: &mut Canvas<'_>, panel: &Panel, y: f64, one: &Interval)
         small if small < 1.0 => format!("{small:.2}"),
         percent => significant(percent),
     };
-    let (change, half) = (digits(one.change.abs()), digits(one.half_width));
-    let label = format!("{sign}{change} % ± {half} %  {word}");
+    let change = digits(one.change.abs());
+    // Of what is not drawn there is no interval.
+    let half = if one.half_width > 0.0 {
+        format!(" ± {} %", digits(one.half_width))
+    } else {
+        String::new()
+    };
+    let label = format!("{sign}{change} %{half}  {word}");
     canvas.text((panel.right + 12.0, y), Align::Start, Type::LABEL, label.trim_end());
 }

@@ -50,10 +50,15 @@ pub fn side_by_side_figure(
     confidence: f64,
 ) -> Figure {
     let title = "Scenarios beside each other";
-    let subtitle = format!(
-        "Means of {seeds} seeds, in blue if better than the first and in red if worse. Bars: {} intervals of that difference",
-        percent(confidence)
-    );
+    let mut marks = compared.iter().flat_map(|one| one.marks.iter().flatten());
+    let subtitle = if marks.any(|mark| mark.half_width > 0.0) {
+        format!(
+            "Means of {seeds} seeds, in blue if better than the first and in red if worse. Bars: {} intervals of that difference",
+            percent(confidence)
+        )
+    } else {
+        "Of these requests alone, in blue if better than the first and in red if worse".to_owned()
+    };
     let band = HEAD + ROW * scenarios.len() as f64 + FOOT;
     let bands = compared.len().div_ceil(ABREAST).max(1);
     let svg = canvas::draw(TOP + band * bands as f64, title, &subtitle, &|canvas| {

@@ -21,6 +21,12 @@ struct Comparison {
     confidence: f64,
     seeds: u32,
     cautions: Vec<String>,
+    /// Whether nothing was drawn; absent in folders of earlier versions.
+    #[serde(default)]
+    is_without_chance: bool,
+    /// Whether requests are stretches resampled from a trace.
+    #[serde(default)]
+    is_resampled: bool,
     together: Vec<String>,
     comparisons: Vec<Against>,
 }
@@ -74,15 +80,28 @@ pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportErr
     let percent = found.confidence * 100.0;
     let percent = written(percent, decimals([percent].into_iter()));
     page.asked.push(("Seeds", format!("{} for each scenario, with {pairing}", found.seeds)));
-    page.asked.push(("Intervals", format!("hold the truth in {percent} %")));
-    page.verdict = match &found.together[..] {
-        [line] => statement(line, &[]),
-        lines => statement("All differences together, against A", lines),
+    if found.is_resampled {
+        page.asked
+            .push(("Requests", "stretches resampled from the trace, one for each seed".into()));
+    }
+    let drawn = !found.is_without_chance;
+    page.asked.push((
+        "Intervals",
+        if drawn {
+            format!("hold the truth in {percent} %")
+        } else {
+            "none: nothing in these runs is drawn".to_owned()
+        },
+    ));
+    page.verdict = match (&found.together[..], drawn) {
+        ([line], true) => statement(line, &[]),
+        (lines, true) => statement("All differences together, against A", lines),
+        (lines, false) => statement("Of these requests alone", lines),
     };
     page.warnings = found.cautions;
     page.sections.push(section("Scenarios", contestants(&found.scenarios)));
     page.sections.extend(figures::section_of(folder, listener)?);
-    page.sections.extend(found.comparisons.iter().map(against));
+    page.sections.extend(found.comparisons.iter().map(|one| against(one, drawn)));
     for Contestant { letter, .. } in &found.scenarios {
         if let Some(text) = folder::text(&folder.join(format!("{letter}.resolved.toml")))? {
             page.sections.push(listing(&format!("Scenario {letter} with all defaults"), &text));
@@ -127,21 +146,22 @@ fn contestants(scenarios: &[Contestant]) -> Vec<Html> {
     parts
 }
 
-fn against(one: &Against) -> Section {
+fn against(one: &Against, drawn: bool) -> Section {
     let both = (one.baseline.as_str(), one.scenario.as_str());
     let sentences = one.figures.iter().map(|figure| Html::words("li", &figure.sentence));
     let parts = [
-        differences(both, &one.figures),
+        differences(both, &one.figures, drawn),
         details("In sentences", [Html::element("ul", sentences)]),
         Html::words("h3", "Where the mean end-to-end time went (ms)"),
         time_parts(both, &one.mean_e2e_parts),
-        details("All other figures", [differences(both, &one.other_figures)]),
+        details("All other figures", [differences(both, &one.other_figures, drawn)]),
     ];
     section(&format!("{} against {}", both.1, both.0), parts)
 }
 
-fn differences((a, b): (&str, &str), figures: &[Finding]) -> Html {
-    let is_judged = figures.iter().any(|figure| figure.verdict_of_all_together.is_some());
+/// What figures differ by. Where nothing is drawn, there is one verdict: of these requests.
+fn differences((a, b): (&str, &str), figures: &[Finding], drawn: bool) -> Html {
+    let is_judged = drawn && figures.iter().any(|figure| figure.verdict_of_all_together.is_some());
     let rows = figures.iter().map(|figure| {
         let decimals = decimals([figure.a, figure.b].into_iter().flatten());
         let cell = |value: Option<f64>| {
@@ -171,7 +191,8 @@ fn differences((a, b): (&str, &str), figures: &[Finding]) -> Html {
         row.extend(is_judged.then(|| Cell::Text(verdict.clone())));
         row
     });
-    let titles = ["", a, b, "difference", "by itself"].map(str::to_owned).into_iter();
+    let alone = if drawn { "by itself" } else { "for these requests" };
+    let titles = ["", a, b, "difference", alone].map(str::to_owned).into_iter();
     let titles: Vec<String> = titles.chain(is_judged.then(|| "among all".to_owned())).collect();
     table(&titles, &rows.collect::<Vec<_>>())
 }

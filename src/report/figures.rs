@@ -12,7 +12,7 @@ use crate::load::{Listener, Note};
 const CAPTIONS: [(&str, &str); 17] = [
     (
         "differences",
-        "Differences from the baseline with their intervals; grey ones are not told from chance, or are better neither way.",
+        "Differences from the baseline, with their intervals where something is drawn; grey ones are not told from chance, or are better neither way.",
     ),
     (
         "latencies",
@@ -20,7 +20,7 @@ const CAPTIONS: [(&str, &str); 17] = [
     ),
     (
         "scenarios",
-        "A row for each scenario: its mean, and the interval of its difference from the first.",
+        "A row for each scenario: its mean, and where something is drawn the interval of its difference from the first.",
     ),
     ("plan_fronts", "Every cluster that was simulated; those on the line are not beaten in both."),
     (

@@ -126,6 +126,17 @@ impl Case {
         Self { policies, ..self }
     }
 
+    /// The same with other rows of the trace it reads.
+    #[must_use]
+    pub fn with_rows(self, rows: Arc<[TraceRow]>) -> Self {
+        Self { rows: Some(rows), ..self }
+    }
+
+    /// The rows of the trace it reads, if it reads one.
+    pub fn rows(&self) -> Option<&[TraceRow]> {
+        self.rows.as_deref()
+    }
+
     /// The step times of its groups of replicas.
     pub fn costs(&self) -> &[StepTime] {
         &self.costs

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use servecast::explain::{Explain, ExplainError, Explained, Metric, PartKind};
+use servecast::explain::{Came, Explain, ExplainError, Explained, Metric, PartKind, Ranked};
 use servecast::load::{Draft, from_text};
 use servecast::units::SimDuration;
 use servecast::{Compare, load};
@@ -191,7 +191,7 @@ fn a_small_run_is_as_worked_by_hand() {
     // Of two, the slower is at every percentile above 50: A by E2E, B by TTFT.
     explain.request = None;
     assert_eq!(explained(&explain).request.request, 0);
-    explain.metric = Metric::Ttft;
+    explain.metric = Some(Metric::Ttft);
     let slow = explained(&explain);
     assert_eq!((slow.request.request, slow.faster, slow.answered), (1, 1, 2));
     assert!(slow.is_at_percentile);
@@ -200,7 +200,8 @@ fn a_small_run_is_as_worked_by_hand() {
 #[test]
 fn a_change_is_what_a_comparison_finds() {
     let draft = small().with("workload.arrivals.rate_per_s", 80.0).expect("a rate");
-    let explain = Explain::new(draft.clone());
+    let mut explain = Explain::new(draft.clone());
+    explain.seeds = 3;
     let found = explained(&explain);
     let ranking = found.ranking.as_ref().expect("changes were tried");
     let of = |name: &str| {
@@ -230,6 +231,215 @@ fn a_change_is_what_a_comparison_finds() {
     assert!(ranking.changes[better..].iter().all(|one| !one.is_better()));
     let sizes: Vec<f64> = ranking.changes[..better].iter().map(|one| -one.difference_ms).collect();
     assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
+}
+
+#[test]
+fn verdicts_are_of_all_changes_together() {
+    // Of few seeds some differences stand by themselves and not among all.
+    let mut unsure = 0;
+    for seed in 0..4 {
+        let mut explain = Explain::new(small().with_seed(seed).expect("a seed"));
+        explain.seeds = 4;
+        let ranking = explained(&explain).ranking.expect("changes were tried");
+        let p_value = |one: &Ranked| if one.seeds < ranking.seeds { 1.0 } else { one.p_value };
+        let p_values: Vec<f64> = ranking.changes.iter().map(p_value).collect();
+        let stands = servecast::compare::holm(&p_values, 0.95);
+        for (one, stands) in ranking.changes.iter().zip(stands) {
+            assert_eq!(one.differs(), stands, "{one:?}");
+            assert_eq!(one.is_unsure(), !stands && one.p_value < 0.05, "{one:?}");
+        }
+        unsure += ranking.changes.iter().filter(|one| one.is_unsure()).count();
+    }
+    assert!(unsure > 0);
+}
+
+#[test]
+fn what_makes_no_difference_is_given_up() {
+    let ranking = explained(&Explain::new(small())).ranking.expect("changes were tried");
+    let of = |name: &str| {
+        let found = ranking.changes.iter().find(|one| one.change.name == name);
+        found.unwrap_or_else(|| panic!("{name}"))
+    };
+    // No more than thirty requests run at a time.
+    let same = of("max_num_seqs 1024 → 2048");
+    assert_eq!((same.seeds, same.verdict, same.difference_ms), (1, "identical", 0.0));
+    assert_eq!((ranking.seeds, of("replicas 1 → 2").seeds), (8, 8));
+    assert!(ranking.changes.iter().all(|one| [1, 3, 8].contains(&one.seeds)));
+    assert!(ranking.changes.iter().all(|one| one.seeds == 8 || !one.differs()));
+    // Where no seed changes anything three seeds are enough.
+    let fixed = with(&BY_HAND).with("workload.num_requests", 1).expect("a number");
+    let ranking = explained(&Explain::new(fixed)).ranking.expect("changes were tried");
+    assert_eq!(ranking.seeds, 3);
+}
+
+#[test]
+fn settings_are_tried_that_people_would_try() {
+    let tried = |settings: &[(&str, &str)]| {
+        let mut explain = Explain::new(with(settings));
+        explain.seeds = 3;
+        let ranking = explained(&explain).ranking.expect("changes were tried");
+        let names = ranking.changes.into_iter().map(|one| one.change.name);
+        names.chain(ranking.left_out.into_iter().map(|one| one.name)).collect::<Vec<String>>()
+    };
+    let vllm = "{ type = 'vllm_v1', max_model_len = 2048, max_num_batched_tokens = 8192, max_num_seqs = 300 }";
+    let sglang = "{ type = 'sglang', context_length = 2048, chunked_prefill_size = 512, max_running_requests = 64 }";
+    let sarathi =
+        "{ type = 'sarathi', chunk_size = 512, max_num_seqs = 128, max_model_len = 2048 }";
+    for (engine, expected) in [
+        (
+            vllm,
+            &[
+                "max_num_batched_tokens 8192 → 2048",
+                "max_num_batched_tokens 8192 → 4096",
+                "max_num_batched_tokens 8192 → 16384",
+                "max_num_seqs 300 → 128",
+                "max_num_seqs 300 → 256",
+                "max_num_seqs 300 → 512",
+                "max_num_seqs 300 → 1024",
+                "tensor_parallel_size 2 → 4",
+                "tensor_parallel_size 2 → 1, replicas 2 → 4",
+                "tensor_parallel_size 2 → 4, replicas 2 → 1",
+                "replicas 2 → 3",
+            ][..],
+        ),
+        (
+            sglang,
+            &[
+                "chunked_prefill_size 512 → 256",
+                "chunked_prefill_size 512 → 2048",
+                "chunked_prefill_size 512 → 16384",
+                "max_running_requests 64 → 16",
+                "max_running_requests 64 → 256",
+                "schedule_policy fcfs → lpm",
+                "schedule_policy fcfs → lof",
+            ],
+        ),
+        (sarathi, &["chunk_size 512 → 2048", "max_num_seqs 128 → 256"]),
+    ] {
+        let names = tried(&[
+            ("cluster.engine", engine),
+            ("cluster.replicas", "2"),
+            ("cluster.tensor_parallel_size", "2"),
+        ]);
+        for name in expected {
+            assert!(names.iter().any(|own| own == name), "{name} is not among {names:#?}");
+        }
+        assert!(!names.iter().any(|name| name.starts_with("policy")), "{names:#?}");
+    }
+    let classes = "[{ name = 'a', share = 0.5, priority = 1 }, { name = 'b', share = 0.5 }]";
+    let by_priority = "{ type = 'vllm_v1', max_model_len = 2048, policy = 'priority' }";
+    let names = tried(&[("cluster.engine", by_priority), ("workload.classes", classes)]);
+    assert!(names.iter().any(|name| name == "policy priority → fcfs"), "{names:#?}");
+}
+
+#[test]
+fn the_latency_is_that_whose_slo_most_requests_miss() {
+    let found = |settings: &[(&str, &str)]| explained(&asked(with(settings)));
+    let none = found(&[]);
+    assert_eq!((none.metric, none.slo), (Metric::E2e, None));
+    let all = found(&[("report.goodput", "{ ttft = 20.0, tpot = 100000.0, e2el = 100000.0 }")]);
+    let slo = all.slo.expect("it has SLOs");
+    assert_eq!((all.metric, slo.metric, slo.limit_ms), (Metric::Ttft, Metric::Ttft, Some(20.0)));
+    let run = with(&[]).run().expect("it runs");
+    let late = run.recorder.requests.iter().filter(|one| one.ttft().as_millis_f64() > 20.0);
+    assert_eq!((slo.missed, slo.of, slo.slos), (late.count(), 30, 3));
+    assert!(slo.missed > 0);
+    // Of those that nobody misses the one that comes nearest to its limit.
+    let kept = found(&[("report.goodput", "{ ttft = 100000.0, e2el = 20000.0 }")]);
+    let slo = kept.slo.expect("it has SLOs");
+    assert_eq!((slo.metric, slo.missed), (Metric::E2e, 0));
+    // A class has limits of its own.
+    let classes = "[{ name = 'a', share = 0.5, tpot_ms = 0.001 }, { name = 'b', share = 0.5 }]";
+    let classes = found(&[("workload.classes", classes)]);
+    let slo = classes.slo.expect("a class has SLOs");
+    assert_eq!((slo.metric, slo.limit_ms), (Metric::Tpot, None));
+    assert!(slo.missed > 0 && slo.of < 30, "{slo:?}");
+    // Who asks for a latency gets it.
+    let mut explain = asked(with(&[("report.goodput", "{ ttft = 20.0 }")]));
+    explain.metric = Some(Metric::Tpot);
+    let asked_for = explained(&explain);
+    assert_eq!((asked_for.metric, asked_for.slo), (Metric::Tpot, None));
+}
+
+#[test]
+fn a_prompt_that_another_replica_decodes_took_the_steps_that_prefilled_it() {
+    // 100 tokens fit into one step; vLLM computes the last of them once more where it decodes.
+    let apart = "{ prefill_replicas = 1, decode_replicas = 1, transfer = { nic_gb_per_s = 5.0, efficiency = 0.9, latency_us = 20.0 } }";
+    let lengths = "{ type = 'fixed', input_tokens = 100, output_tokens = 4 }";
+    let draft = with(&[
+        ("cluster.replicas", "2"),
+        ("cluster.disaggregation", apart),
+        ("workload.lengths", lengths),
+        ("workload.num_requests", "2"),
+    ]);
+    let mut explain = asked(draft);
+    for request in [0, 1] {
+        explain.request = Some(request);
+        let around = explained(&explain).request.around;
+        assert_eq!((around.prefill_steps, around.prefill_tokens), (1, 100));
+        let came: Vec<Came> = around.found.iter().map(|found| found.came).collect();
+        assert_eq!(came, [Came::Sent, Came::ToDecode]);
+    }
+}
+
+/// Adapters that one of three replicas holds, and requests that move to the others.
+const MOVES: &str = "
+name = 'moves'
+[cluster]
+model = 'meta-llama/Llama-3.1-8B'
+gpu = 'H100-SXM5-80GB'
+host = 'none'
+replicas = 3
+router = { type = 'dlora_dispatch' }
+step_time = { type = 'roofline' }
+engine = { type = 'vllm_v1', max_loras = 2, max_num_seqs = 16 }
+[cluster.lora]
+max_host_adapters = 4
+placement = { type = 'static', holders = [[0], [1], [2], [1, 2]] }
+migration = { policy = 'periodic', interval_s = 3.0, request_threshold = 4.0, solver = 'greedy' }
+[workload]
+num_requests = 300
+arrivals = { type = 'poisson', rate_per_s = 48.0 }
+lengths = { type = 'sampled', input_tokens = { type = 'log_normal', median_tokens = 120, sigma = 0.8, max_tokens = 1500 }, output_tokens = { type = 'log_normal', median_tokens = 100, sigma = 0.7, max_tokens = 800 } }
+[workload.adapters]
+kinds = [{ count = 1, rank = 16, weight = 8.0 }, { count = 3, rank = 16 }]
+popularity = { type = 'weights' }
+";
+
+#[test]
+fn a_request_that_was_moved_is_said_to_be_moved() {
+    let mut explain = asked(from_text(MOVES).expect("a scenario"));
+    let mut moved = 0;
+    for request in (0..300).step_by(10) {
+        explain.request = Some(request);
+        let found = explained(&explain);
+        let came = found.request.around.found.iter().map(|queue| queue.came);
+        let is_moved = came.into_iter().any(|came| came == Came::Moved);
+        let text = found.to_string();
+        assert_eq!(text.contains(", to which it was moved, had "), is_moved, "{text}");
+        assert!(!text.contains("which decoded it"), "{text}");
+        moved += usize::from(is_moved);
+    }
+    assert!(moved > 0);
+}
+
+#[test]
+fn replicas_that_are_down_are_not_among_the_others() {
+    // Replica 0 is down from 0.2 to 60 s, and the router knows it at once.
+    let crash = "[{ type = 'crash', replica = 0, at_s = 0.2, down_s = 60.0, detection_s = 0.0 }]";
+    let of = |replicas: &str| {
+        let mut explain = asked(with(&[("cluster.replicas", replicas), ("faults", crash)]));
+        explain.request = Some(29);
+        explained(&explain)
+    };
+    let three = of("3");
+    let choice = three.request.around.choice.expect("it was sent");
+    assert_eq!((choice.replicas, choice.down), (2, 1));
+    assert!(three.to_string().contains(" Another one held "), "{three}");
+    let two = of("2");
+    let choice = two.request.around.choice.expect("it was sent");
+    assert_eq!((choice.replicas, choice.others, choice.down), (1, None, 1));
+    assert!(two.to_string().contains(". 1 was down.\n"), "{two}");
 }
 
 #[test]
@@ -307,14 +517,16 @@ fn questions_that_make_no_sense_are_refused() {
         let error = explain.run().expect_err(told).to_string();
         assert!(error.contains(told), "{error}");
     };
-    refused(|explain| explain.percentile = 0.0, "--percentile: must be more than 0");
-    refused(|explain| explain.percentile = f64::NAN, "--percentile: must be more than 0");
+    refused(|explain| explain.percentile = 0.0, "--percentile: must be within 1 and 100, got 0");
+    refused(|explain| explain.percentile = f64::NAN, "--percentile: must be within 1 and 100");
+    let share = "--percentile: must be within 1 and 100, got 0.99; 99 means P99";
+    refused(|explain| explain.percentile = 0.99, share);
     refused(|explain| explain.seeds = 2, "--seeds: must be 0 or within 3..=1000, got 2");
     refused(|explain| explain.confidence = 1.0, "--confidence: must be within");
     let draft =
         with(&[("workload.lengths", "{ type = 'fixed', input_tokens = 9, output_tokens = 1 }")]);
     let mut explain = asked(draft);
-    explain.metric = Metric::Tpot;
+    explain.metric = Some(Metric::Tpot);
     let none = explain.run().expect_err("answers of one token").to_string();
     assert!(none.contains("no request of the run has TPOT"), "{none}");
     explain.request = Some(1);

@@ -35,11 +35,18 @@ class Asked:
     within: float
     metrics: list[str]
     paired: bool
+    point: bool
 
     def job(self) -> CompareJob:
         scenarios: list[Scenario] = [one.scenario for one in self.questions]
         return CompareJob(
-            scenarios, self.seeds, self.confidence, self.within, self.metrics, self.paired
+            scenarios,
+            self.seeds,
+            self.confidence,
+            self.within,
+            self.metrics,
+            self.paired,
+            self.point,
         )
 
 
@@ -50,11 +57,12 @@ def compare(
     within: float = 0.02,
     metrics: str | Sequence[str] = (),
     paired: bool = True,
+    point: bool = False,
     address: str | None = None,
 ) -> Comparison:
     """As ``servecast.compare``, with the runs of each round spread over the cores of a Ray cluster."""
     questions = [asked(one, {}) for one in _contestants(scenarios)]
-    comparison = Asked(questions, seeds, confidence, within, _each(metrics), paired)
+    comparison = Asked(questions, seeds, confidence, within, _each(metrics), paired, point)
     job = comparison.job()
     with connected(address) as cluster:
         ray = cluster.ray

@@ -16,6 +16,7 @@ use crate::load::{Changes, Draft, Listener, only};
     servecast compare scenarios/routing.toml --only 'sticky sessions' --only prefix-aware\n  \
     servecast compare now.toml then.toml --seeds 10..100 --within 1% --output-dir out/then\n  \
     servecast compare now.toml then.toml --metric p99_ttft_ms,slo_attainment --format json")]
+#[expect(clippy::struct_excessive_bools, reason = "flags that are given or not")]
 pub(in crate::cli) struct CompareArguments {
     /// Scenario files; the first is the baseline, as is the base of a file with variants
     #[arg(required = true)]
@@ -45,6 +46,9 @@ pub(in crate::cli) struct CompareArguments {
     /// Give every scenario its own seeds instead of the same requests
     #[arg(long)]
     pub(super) independent: bool,
+    /// Under every seed, replay a trace as it was recorded, instead of stretches resampled from it
+    #[arg(long)]
+    pub(super) point: bool,
     /// Folder for compare.json, figures of every seed (CSV), and figures (SVG); none if absent
     #[arg(long, value_name = "DIR")]
     pub(super) output_dir: Option<PathBuf>,
@@ -108,6 +112,7 @@ impl CompareArguments {
         if self.independent {
             compare.pairing = Pairing::Independent;
         }
+        compare.point = self.point;
         compare.listener = listener;
         Ok(compare)
     }

@@ -18,6 +18,9 @@ use crate::io::rundir::RunDir;
 pub(super) fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let bar = Arc::new(RunBar::unless(arguments.quiet));
     let contest = arguments.question(bar.listener())?.read()?;
+    if !arguments.quiet {
+        say(&contest.to_string());
+    }
     let target = arguments.output_dir.as_ref();
     let mut dir = target.map(|target| results_dir(target, arguments.overwrite)).transpose()?;
     if dir.is_some() {

@@ -178,6 +178,10 @@ fn many_scenarios_stand_beside_each_other_and_some_are_chosen_by_name() {
     cli.run(absent)
         .expect_exit(2)
         .stderr_has("--only: no scenario is called `slow`; there are `drawn`, `twice as fast`");
+    for (meant, near) in [("twice as fats", "twice as fast"), ("again", "twice as fast again")] {
+        let near = format!("`twice as fast again`; did you mean `{near}`?");
+        cli.run(["compare", "d.toml", "--only", meant]).expect_exit(2).stderr_has(&near);
+    }
     let one = ["sweep", "d.toml", "--only", "drawn", "--seeds", "2", "--output-dir", "swept"];
     cli.run(one).expect_exit(0).stdout_has("1 point with 2 seeds");
 }
@@ -193,7 +197,118 @@ fn figures_are_judged_by_name() {
     assert!(["higher", "lower"].contains(&judged[1]["verdict"].as_str().unwrap()));
     cli.words("compare d.toml --seeds 3 --metric p42_ttft_ms")
         .expect_exit(2)
-        .stderr_has("--metric: p42_ttft_ms: is not a figure that every run has, such as arrived");
+        .stderr_has("--metric: p42_ttft_ms: is not a figure that every run has; did you mean `p9");
+    cli.words("compare d.toml --seeds 3 --metric p99_ttft")
+        .expect_exit(2)
+        .stderr_has("is not a figure that every run has; did you mean `p99_ttft_ms`?");
+    cli.words("compare d.toml --seeds 3 --metric nothing_like_it")
+        .expect_exit(2)
+        .stderr_has("is not a figure that every run has, such as arrived, ");
+}
+
+#[test]
+fn what_is_compared_is_said_first() {
+    let cli = Cli::new().file("d.toml", format!("{DRAWN}{TWICE_AS_FAST}"));
+    let said = "comparing A  drawn with B  twice as fast: ";
+    let ran = cli.words("compare d.toml --seeds 3").expect_exit(0);
+    ran.stderr_has(&format!("{said}3 seeds each, 6 runs\n"));
+    let ran = cli.words("compare d.toml --seeds 3..5 --within 0.1%").expect_exit(0);
+    ran.stderr_has(&format!("{said}3 to 5 seeds each, 6 to 10 runs\n"));
+    let quiet = cli.words("compare d.toml --seeds 3 --quiet").expect_exit(0);
+    assert_eq!(quiet.stderr(), "");
+}
+
+/// A trace of a request every 50 ms, in bursts of four, with lengths that go up and down.
+fn trace(requests: u64) -> String {
+    let row = |k: u64| {
+        let at_s = (k / 4) as f64 * 0.2;
+        format!("{at_s},{},{}\n", 100 + 37 * k % 900, 5 + 11 * k % 60)
+    };
+    let rows: String = (0..requests).map(row).collect();
+    format!("arrival_s,prompt_tokens,output_tokens\n{rows}")
+}
+
+/// It is played by one engine, and by one twice as fast.
+fn played() -> String {
+    let (head, rest) = DRAWN.split_once("[workload]").unwrap();
+    let (_, cluster) = rest.split_once("[cluster]").unwrap();
+    format!(
+        "{head}[trace]\npath = 'trace.csv'\nformat = 'csv'\n[workload]\narrivals = {{ type = 'trace' }}\n\
+         lengths = {{ type = 'trace' }}\n[cluster]{cluster}{TWICE_AS_FAST}"
+    )
+}
+
+#[test]
+fn stretches_of_a_trace_are_resampled_so_that_differences_have_intervals() {
+    let cli = Cli::new().file("d.toml", played()).file("trace.csv", trace(400));
+    let found = compared(&cli, "d.toml --seeds 5");
+    assert_eq!(
+        (&found["is_resampled"], &found["is_without_chance"]),
+        (&true.into(), &false.into())
+    );
+    let mean = figure(&found["comparisons"][0], "mean_ttft_ms");
+    assert!(mean["difference_half_width"].as_f64().unwrap() > 0.0, "{mean}");
+    assert_eq!(mean["verdict_of_all_together"], "better", "{mean}");
+    cli.words("compare d.toml --seeds 5").expect_exit(0).stdout_has(
+        "Each seed sends a stretch resampled from the trace, the same in all scenarios;",
+    );
+    // Pairs have the same stretch: a scenario against itself is identical.
+    let own = compared(&cli, "d.toml d.toml --only drawn --seeds 3");
+    for figure in own["comparisons"][0]["figures"].as_array().unwrap() {
+        assert_eq!(figure["verdict"], "identical");
+    }
+    // A stretch is as long as what is played of the trace, and no other part of it.
+    for part in ["num_requests=100", "duration_s=5", "arrivals.window_end_s=5"] {
+        let words = format!("d.toml --seeds 3 --set workload.{part} --metric arrived");
+        let part = compared(&cli, &words);
+        let arrived = figure(&part["comparisons"][0], "arrived")["a"].as_f64().unwrap();
+        assert!((80.0..120.0).contains(&arrived), "{words}: {arrived}");
+        assert_eq!(part["is_resampled"], true, "{words}");
+    }
+    // What is not of the trace is drawn as before.
+    let lengths = "{type=\"fixed\",input_tokens=100,output_tokens=9}";
+    let set = format!("workload.lengths={lengths}");
+    let words = [
+        "compare",
+        "d.toml",
+        "--seeds",
+        "3",
+        "--format",
+        "json",
+        "--set",
+        &set,
+        "--set",
+        "workload.num_requests=100",
+    ];
+    let other: Value = serde_json::from_str(&cli.run(words).expect_exit(0).stdout()).unwrap();
+    assert_eq!(other["is_resampled"], false);
+}
+
+#[test]
+fn a_trace_as_it_was_recorded_says_nothing_of_other_traffic() {
+    let cli = Cli::new().file("d.toml", played()).file("trace.csv", trace(400));
+    let words = "compare d.toml --seeds 3 --point --output-dir out";
+    let ran = cli.words(words).expect_exit(0);
+    let ran = ran.stdout_has("Nothing in these runs is drawn");
+    let ran = ran.stdout_has("\nOf these requests alone:\n");
+    assert!(!ran.stdout().contains('±'), "{}", ran.stdout());
+    let arrived = compared(&cli, "d.toml --seeds 3 --point --metric arrived");
+    assert_eq!(figure(&arrived["comparisons"][0], "arrived")["a"], 400.0);
+    cli.words("report out").expect_exit(0);
+    let page = cli.read("out/report.html");
+    for told in
+        ["Of these requests alone", "for these requests", "none: nothing in these runs is drawn"]
+    {
+        assert!(page.contains(told), "{told}");
+    }
+    for untold in ["by itself", "among all", "hold the truth", "±"] {
+        assert!(!page.contains(untold), "{untold}");
+    }
+    // Of a short trace there is no other stretch.
+    let cli = Cli::new().file("d.toml", played()).file("trace.csv", trace(20));
+    cli.words("compare d.toml --seeds 3")
+        .expect_exit(0)
+        .stdout_has("Nothing in these runs is drawn");
 }
 
 #[test]

@@ -27,6 +27,22 @@ fn the_words_say_who_where_and_what() {
 }
 
 #[test]
+fn the_first_line_says_which_slo_is_missed() {
+    let cli = Cli::with_scenario();
+    let first = |words: &str| {
+        let printed =
+            cli.words(&format!("explain s.toml --seeds 0 {words}")).expect_exit(0).stdout();
+        printed.lines().next().unwrap_or_default().to_owned()
+    };
+    let missed = "--set report.goodput.ttft=0.5 --set report.goodput.e2el=100000";
+    let told = "20 of 20 requests miss the SLO of TTFT, 0.5 ms; no other SLO is missed more often.";
+    assert_eq!(first(missed), told);
+    assert!(first(&format!("{missed} --metric e2el")).starts_with("Request "));
+    let told = "All 20 requests meet the SLO of E2E, 100000 ms.";
+    assert_eq!(first("--set report.goodput.e2el=100000"), told);
+}
+
+#[test]
 fn the_parts_of_the_json_add_up() {
     let found = answer(&Cli::with_scenario(), "s.toml 3 --metric ttft");
     let one = &found["request"];
@@ -95,8 +111,9 @@ fn what_cannot_be_explained_is_refused() {
     for (words, told) in [
         ("s.toml 20", "request 20: the run has 20 requests, numbered from 0"),
         ("s.toml -- -1", "invalid value '-1'"),
-        ("s.toml --percentile 0", "--percentile: must be more than 0 and at most 100, got 0"),
-        ("s.toml --percentile nan", "--percentile: must be more than 0"),
+        ("s.toml --percentile 0", "--percentile: must be within 1 and 100, got 0"),
+        ("s.toml --percentile nan", "--percentile: must be within 1 and 100"),
+        ("s.toml --percentile 0.99", "must be within 1 and 100, got 0.99; 99 means P99"),
         ("s.toml --seeds 1", "--seeds: must be 0 or within 3..=1000, got 1"),
         ("s.toml --metric itl", "invalid value 'itl'"),
         ("empty", "empty: holds no scenario.resolved.toml"),

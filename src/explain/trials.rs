@@ -1,0 +1,163 @@
+//! The runs of changes, in rounds of seeds: what the first rounds show to make no difference is given up.
+//!
+//! To give up what shows little never makes chance look like a difference: what is given up is taken to make none, and
+//! what goes on is judged by all of its seeds.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::ExplainError;
+use super::changes::Change;
+use super::ranking::{LeftOut, Outcome, Scale, difference};
+use crate::load::memory::Leaves;
+use crate::load::{Cases, Draft, Listener, LoadError, Note, Progress};
+use crate::resolved::Scenario;
+use crate::stats::percentile_sorted;
+use crate::threads;
+
+/// Seeds after which changes that seem to be chance are given up.
+const SCREENED: u32 = 3;
+/// Those are given up in which chance alone gives such a difference as often as this.
+const CHANCE: f64 = 0.3;
+
+/// A change that is tried.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) change: Change,
+    pub(super) gpus: u64,
+    /// What came of each seed.
+    pub(super) outcomes: Vec<Outcome>,
+    draft: Draft,
+    is_given_up: bool,
+}
+
+/// A scenario and its changes.
+#[derive(Debug)]
+pub(super) struct Trials {
+    draft: Draft,
+    scale: Scale,
+    /// What came of each seed of the scenario itself.
+    pub(super) own: Vec<Outcome>,
+    /// The changes that can be made.
+    pub(super) candidates: Vec<Candidate>,
+    /// Those that cannot.
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+impl Trials {
+    /// Of a scenario, before any run.
+    pub(super) fn new(draft: &Draft, scenario: &Scenario, scale: Scale) -> Self {
+        let (mut candidates, mut left_out) = (Vec::new(), Vec::new());
+        for change in Change::all(draft, scenario) {
+            let resolved = change.of(draft).and_then(|draft| Ok((draft.resolve()?, draft)));
+            match resolved {
+                Ok((loaded, draft)) => {
+                    let gpus = loaded.scenario.gpus();
+                    let outcomes = Vec::new();
+                    candidates.push(Candidate {
+                        change,
+                        gpus,
+                        outcomes,
+                        draft,
+                        is_given_up: false,
+                    });
+                }
+                Err(error) => left_out.push(LeftOut::new(&change, &error)),
+            }
+        }
+        Self { draft: draft.clone(), scale, own: Vec::new(), candidates, left_out }
+    }
+
+    /// Simulates all with as many seeds as it takes, at most those of the scale.
+    pub(super) fn run(&mut self, listener: &Listener) -> Result<(), ExplainError> {
+        // What the scenario itself is warned of has been told.
+        let cases = Cases::default();
+        let mut ended = 0;
+        for seeds in [1, SCREENED, self.scale.seeds] {
+            ended += self.round(seeds, ended, (&cases, listener))?;
+            self.give_up();
+            if seeds >= SCREENED && self.is_without_chance() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Simulates what is not given up with the seeds up to this many that are missing.
+    fn round(
+        &mut self,
+        seeds: u32,
+        before: usize,
+        (cases, listener): (&Cases, &Listener),
+    ) -> Result<usize, ExplainError> {
+        let missing = self.own.len() as u32 + 1..=seeds;
+        let going = self.candidates.iter().filter(|one| !one.is_given_up);
+        let drafts: Vec<&Draft> =
+            std::iter::once(&self.draft).chain(going.map(|one| &one.draft)).collect();
+        let runs: Vec<(&Draft, u32)> =
+            drafts.iter().flat_map(|draft| missing.clone().map(|seed| (*draft, seed))).collect();
+        let now = format!("{} changes", drafts.len() - 1);
+        let tell = |ended| {
+            let (ended, of) = (before + ended, Some(before + runs.len()));
+            listener.tell(&Note::Progress(Progress { ended, of, now: now.clone() }));
+        };
+        tell(0);
+        let ended = AtomicUsize::new(0);
+        let scale = self.scale;
+        let outcomes = threads::map(&runs, |(draft, seed)| {
+            let found = outcome(cases, &draft.reseeded(*seed)?, scale);
+            tell(1 + ended.fetch_add(1, Ordering::Relaxed));
+            found
+        });
+        let count = runs.len();
+        let mut outcomes = outcomes.into_iter();
+        let mut of_next = || -> Result<Vec<Outcome>, ExplainError> {
+            let each: Vec<_> = outcomes.by_ref().take(missing.clone().count()).collect();
+            let none = || ExplainError::NoAnswer(scale.metric.title());
+            each.into_iter().map(|one| one?.ok_or_else(none)).collect()
+        };
+        self.own.extend(of_next()?);
+        let left_out = &mut self.left_out;
+        self.candidates.retain_mut(|one| {
+            if one.is_given_up {
+                return true;
+            }
+            match of_next() {
+                Ok(found) => one.outcomes.extend(found),
+                Err(error) => {
+                    left_out.push(LeftOut::new(&one.change, &error));
+                    return false;
+                }
+            }
+            true
+        });
+        Ok(count)
+    }
+
+    /// Gives up what is the same as without the change, and later what seems to be chance; less load is there to
+    /// compare with.
+    fn give_up(&mut self) {
+        for one in self.candidates.iter_mut().filter(|one| !one.change.is_load) {
+            let count = one.outcomes.len();
+            let is_same = one.outcomes[..] == self.own[..count];
+            let is_screened = count >= SCREENED as usize;
+            let is_chance = || difference(&self.own, &one.outcomes, self.scale).p_value >= CHANCE;
+            one.is_given_up |= is_same || is_screened && is_chance();
+        }
+    }
+
+    /// Whether every seed gives the same.
+    fn is_without_chance(&self) -> bool {
+        let is_same = |of: &[Outcome]| of.iter().all(|one| *one == of[0]);
+        is_same(&self.own) && self.candidates.iter().all(|one| is_same(&one.outcomes))
+    }
+}
+
+/// What a run is judged by; nothing where no request has the latency.
+fn outcome(cases: &Cases, draft: &Draft, scale: Scale) -> Result<Option<Outcome>, LoadError> {
+    let run = cases.of(draft.resolve()?, Leaves::Records)?.run()?;
+    let sorted = scale.metric.sorted_ms(&run.recorder.seen());
+    let seen = run.recorder.seen().len() as f64;
+    let latency_ms = percentile_sorted(&sorted, scale.percentile);
+    let answered = run.counts.finished as f64 / seen;
+    Ok((!sorted.is_empty()).then_some(Outcome { latency_ms, answered }))
+}
