@@ -143,6 +143,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         disable_radix_cache: settings.disable_radix_cache,
         enable_mixed_chunk: settings.enable_mixed_chunk,
         disable_overlap_schedule: settings.disable_overlap_schedule,
+        scheduler_recv_interval: 1,
         enable_priority_scheduling: settings.enable_priority_scheduling,
         priority_scheduling_preemption_threshold: settings.priority_scheduling_preemption_threshold,
         max_loras_per_batch: settings.max_loras_per_batch,

@@ -58,6 +58,9 @@ fn refuse_others(
             if sglang.speculation.is_some() {
                 refuse(&format!("{what} with speculation are not modelled"));
             }
+            if sglang.scheduler_recv_interval > 1 {
+                refuse(&format!("{what} with a scheduler_recv_interval are not modelled"));
+            }
         }
         other => {
             let name = other.name();

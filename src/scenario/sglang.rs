@@ -77,6 +77,8 @@ pub struct SglangConfig {
     pub enable_mixed_chunk: bool,
     /// Whether a batch is scheduled only after the one before has ended.
     pub disable_overlap_schedule: bool,
+    /// Steps that only decode between two looks at what has come: new requests wait for the next one.
+    pub scheduler_recv_interval: u32,
     /// Whether requests are ordered by priority, larger first, and may displace running ones.
     pub enable_priority_scheduling: bool,
     /// A waiting request displaces running ones whose priority is lower by more than this.
@@ -230,6 +232,7 @@ impl Default for SglangConfig {
             disable_radix_cache: false,
             enable_mixed_chunk: false,
             disable_overlap_schedule: false,
+            scheduler_recv_interval: 1,
             enable_priority_scheduling: false,
             priority_scheduling_preemption_threshold: 10,
             max_loras_per_batch: None,

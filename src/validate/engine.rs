@@ -284,6 +284,9 @@ fn sglang(
             .unwrap_or(default.schedule_conservativeness),
         disable_radix_cache: has_no_tree,
         disable_overlap_schedule: no_overlap || settings.disable_overlap_schedule == Some(true),
+        scheduler_recv_interval: settings
+            .scheduler_recv_interval
+            .unwrap_or(default.scheduler_recv_interval),
         mamba_full_memory_ratio: settings.mamba_full_memory_ratio,
         max_mamba_cache_size: settings.max_mamba_cache_size,
         mamba_radix_cache_strategy: strategy,

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::command;
 use super::drafts::Drafts;
 use super::engine;
+use super::inferencex;
 use super::parallel::Parallel;
 use super::record::{Fields, Record, count, number, shown, switch};
 use super::roles::Role;
@@ -42,6 +43,7 @@ pub(super) struct Settings {
     pub(super) schedule_conservativeness: Option<f64>,
     pub(super) disable_radix_cache: Option<bool>,
     pub(super) disable_overlap_schedule: Option<bool>,
+    pub(super) scheduler_recv_interval: Option<u32>,
     pub(super) page_size: Option<u32>,
     pub(super) mamba_full_memory_ratio: Option<f64>,
     pub(super) max_mamba_cache_size: Option<u32>,
@@ -126,7 +128,7 @@ const VLLM_ONLY: [&str; 13] = [
 ];
 
 /// Flags of SGLang that vLLM does not have.
-const SGLANG_ONLY: [&str; 20] = [
+const SGLANG_ONLY: [&str; 21] = [
     "context_length",
     "max_running_requests",
     "chunked_prefill_size",
@@ -136,6 +138,7 @@ const SGLANG_ONLY: [&str; 20] = [
     "schedule_conservativeness",
     "disable_radix_cache",
     "disable_overlap_schedule",
+    "scheduler_recv_interval",
     "page_size",
     "mamba_full_memory_ratio",
     "max_mamba_cache_size",
@@ -197,12 +200,13 @@ const ENVIRONMENT_WITHOUT_EFFECT: [&str; 11] = [
 ];
 
 impl Settings {
-    /// Reads the flags of a record: those it lists, then those of its command that it does not
+    /// Reads the flags of a record: those it lists, or of a server whose script is known, then those of its command that it does not
     /// list, then its environment.
     pub(super) fn read(record: &Record, gpu: &GpuSpec) -> Result<Self, Skip> {
         let mut settings = Self::default();
         let mut seen: Vec<String> = Vec::new();
-        for (flag, value) in &record.engine_flags {
+        let listed = inferencex::flags(record).unwrap_or(&record.engine_flags);
+        for (flag, value) in listed {
             if flag == "env" {
                 let text = value.as_object().map_or_else(|| shown(value), tidy::assigned);
                 settings.take_environment(&text, record)?;
@@ -276,6 +280,7 @@ impl Settings {
             "schedule_conservativeness" => self.schedule_conservativeness = real()?,
             "disable_radix_cache" => self.disable_radix_cache = on()?,
             "disable_overlap_schedule" => self.disable_overlap_schedule = on()?,
+            "scheduler_recv_interval" => self.scheduler_recv_interval = whole()?,
             "page_size" => self.page_size = whole()?,
             _ if flag.contains("mamba") => self.take_states(flag, value, unmodelled)?,
             "stream_interval" => self.stream_interval = whole()?,

@@ -43,6 +43,7 @@ mod gpu_names;
 mod heading;
 mod host;
 mod host_run;
+mod inferencex;
 mod lengths;
 mod measured;
 mod memory;

@@ -139,6 +139,9 @@ pub(in crate::cli) struct ServerArguments {
     /// Longest chunk of one prompt where other requests are in the step; 0 for no limit [default: 0]
     #[arg(long, value_name = "TOKENS", value_parser = tokens, help_heading = VLLM_SERVER, hide_short_help = true)]
     pub(super) long_prefill_token_threshold: Option<u32>,
+    /// Steps that only decode between two looks for new requests [default: 1]
+    #[arg(long, value_name = "STEPS", help_heading = SGLANG_SERVER, hide_short_help = true)]
+    pub(super) scheduler_recv_interval: Option<u32>,
     /// Capture no CUDA graphs
     #[arg(long, help_heading = VLLM_SERVER, hide_short_help = true)]
     pub(super) enforce_eager: bool,

@@ -77,6 +77,7 @@ fn check_engine(arguments: &ServerArguments, simulated: Engine) -> Result<(), Fa
         ("--disable-radix-cache", arguments.disable_radix_cache),
         ("--enable-mixed-chunk", arguments.enable_mixed_chunk),
         ("--disable-overlap-schedule", arguments.disable_overlap_schedule),
+        ("--scheduler-recv-interval", arguments.scheduler_recv_interval.is_some()),
         ("--disable-cuda-graph", arguments.disable_cuda_graph),
         ("--disable-cuda-graph-padding", arguments.disable_cuda_graph_padding),
         ("--cuda-graph-max-bs", arguments.cuda_graph_max_bs.is_some()),
@@ -111,6 +112,9 @@ fn sglang(arguments: &ServerArguments) -> SglangConfig {
         disable_radix_cache: arguments.disable_radix_cache,
         enable_mixed_chunk: arguments.enable_mixed_chunk,
         disable_overlap_schedule: arguments.disable_overlap_schedule,
+        scheduler_recv_interval: arguments
+            .scheduler_recv_interval
+            .unwrap_or(default.scheduler_recv_interval),
         disable_cuda_graph: arguments.disable_cuda_graph,
         disable_cuda_graph_padding: arguments.disable_cuda_graph_padding,
         cuda_graph_max_bs_decode: arguments.cuda_graph_max_bs,

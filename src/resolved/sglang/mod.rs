@@ -27,6 +27,7 @@ pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
         ("max_prefill_tokens", Some(sglang.max_prefill_tokens)),
         ("max_running_requests", sglang.max_running_requests),
         ("prefill_max_requests", sglang.prefill_max_requests),
+        ("scheduler_recv_interval", Some(sglang.scheduler_recv_interval)),
         ("max_loras_per_batch", sglang.max_loras_per_batch),
         ("cuda_graph_max_bs_decode", sglang.cuda_graph_max_bs_decode),
         ("cuda_graph_max_bs_prefill", sglang.cuda_graph_max_bs_prefill),

@@ -18,6 +18,7 @@ impl Sglang {
             self.abort_receiving(slot, result);
         } else if status == Status::Waiting {
             self.waiting.retain(|&other| other != slot);
+            self.inbox.withdraw(slot);
             result.finished.push((self.sequences[slot as usize].life, Finish::Aborted));
             self.vacate(slot);
         } else if self.chunked == Some(slot) {

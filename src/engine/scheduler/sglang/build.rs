@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 use super::cache::Cache;
 use super::group::Group;
 use super::handoff::Handoffs;
+use super::inbox::Inbox;
 use super::lockstep::Serving;
 use super::ratio::NewTokenRatio;
 use super::states::StateCache;
@@ -50,9 +51,10 @@ impl Sglang {
             }
         };
         // Requests that accept drafts do not go on in lock step, and what hybrid models give back depends
-        // on each request's length: every step of theirs is decided request by request, and none of them
+        // on each request's length; steps between two looks at what has come are counted: every step of theirs is decided request by request, and none of them
         // is run with others in one go, which only the group can.
-        let is_plain = speculates || settings.hybrid.is_some();
+        let is_plain =
+            speculates || settings.hybrid.is_some() || settings.scheduler_recv_interval > 1;
         let pool = tokens - tokens % page_size;
         Self {
             longest: settings.context_length.min(pool).saturating_sub(1),
@@ -66,6 +68,7 @@ impl Sglang {
             sequences: Vec::new(),
             handed: Handed::default(),
             vacant: Vec::new(),
+            inbox: Inbox::new(settings.scheduler_recv_interval),
             waiting: VecDeque::new(),
             running: Vec::new(),
             last_prefill: Vec::new(),

@@ -18,6 +18,7 @@
 //! * `group.rs` `lockstep.rs`: requests that decode in lock step
 //! * `complete.rs`: what a step's outcome changes
 //! * `speculation.rs`: drafts that a step verifies
+//! * `inbox.rs`: when requests that have come are read
 //! * `abort.rs`: requests whose clients have gone away
 //! * `handoff.rs`: prefill here and decode elsewhere, or the other way round
 //! * `memory.rs` `cache.rs`: memory of requests and of the tree
@@ -41,6 +42,7 @@ mod exact_fit;
 mod group;
 mod handoff;
 mod hybrid;
+mod inbox;
 mod lockstep;
 mod memory;
 mod order;
@@ -71,6 +73,7 @@ use cache::Cache;
 use group::{Group, Place};
 use handoff::Handoffs;
 pub use hybrid::{SglangHybrid, SglangStatePool, SglangWindowPool, StateStrategy};
+use inbox::Inbox;
 use lockstep::{Rows, Serving};
 use ratio::NewTokenRatio;
 use sequence::{Sequence, Status};
@@ -102,6 +105,7 @@ pub struct Sglang {
     /// Of those whose KV travels.
     handed: Handed,
     vacant: Vec<u32>,
+    inbox: Inbox,
     waiting: VecDeque<u32>,
     /// The decode batch.
     running: Vec<u32>,
@@ -175,6 +179,37 @@ impl Sglang {
         Some(max_tokens.min(by_length).min(by_memory))
     }
 
+    /// Decides the next step.
+    fn decide(&mut self, now: SimTime, plan: &mut StepPlan) {
+        plan.clear();
+        self.read_inbox();
+        self.retractions_from = 0;
+        if std::mem::take(&mut self.chunked_is_left) {
+            self.end_chunked(Finish::Aborted, plan);
+        }
+        self.checkpoint_chunked();
+        self.merge_last_prefill();
+        self.drop_finished();
+        if self.handoffs.hands_over {
+            // Nobody decodes here, which is what else would end it.
+            self.is_full = false;
+        }
+        if self.handoffs.receives {
+            self.place_receiving(plan);
+        }
+        if !self.plan_prefill(now, plan) && !self.running.is_empty() {
+            self.plan_decode(plan);
+        }
+        if !plan.is_empty() {
+            self.in_flight += 1;
+            if let Cache::State(cache) = &mut self.cache {
+                cache.tell();
+            }
+        } else if self.in_flight == 0 && self.waiting.is_empty() && self.running.is_empty() {
+            self.ratio.reset();
+        }
+    }
+
     fn push_waiting(&mut self, slot: u32) {
         self.sequences[slot as usize].queued = self.queued;
         self.queued += 1;
@@ -229,7 +264,11 @@ impl Schedule for Sglang {
         if handoff != Handoff::None {
             self.handed.insert(id, slot);
         }
-        self.accept(slot);
+        if self.inbox.is_always_open() {
+            self.accept(slot);
+        } else {
+            self.inbox.put(slot);
+        }
         Ok(())
     }
 
@@ -246,31 +285,10 @@ impl Schedule for Sglang {
     }
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
-        plan.clear();
-        self.retractions_from = 0;
-        if std::mem::take(&mut self.chunked_is_left) {
-            self.end_chunked(Finish::Aborted, plan);
-        }
-        self.checkpoint_chunked();
-        self.merge_last_prefill();
-        self.drop_finished();
-        if self.handoffs.hands_over {
-            // Nobody decodes here, which is what else would end it.
-            self.is_full = false;
-        }
-        if self.handoffs.receives {
-            self.place_receiving(plan);
-        }
-        if !self.plan_prefill(now, plan) && !self.running.is_empty() {
-            self.plan_decode(plan);
-        }
-        if !plan.is_empty() {
-            self.in_flight += 1;
-            if let Cache::State(cache) = &mut self.cache {
-                cache.tell();
-            }
-        } else if self.in_flight == 0 && self.waiting.is_empty() && self.running.is_empty() {
-            self.ratio.reset();
+        self.decide(now, plan);
+        if !self.inbox.is_always_open() && self.turns_again(plan) {
+            self.decide(now, plan);
+            self.turns_again(plan);
         }
     }
 
@@ -345,7 +363,8 @@ impl Schedule for Sglang {
     }
 
     fn quiet_runs(&mut self) -> Option<&mut dyn RunsQuiet> {
-        Some(self)
+        // Every step counts towards the next look at what has come.
+        if self.inbox.is_always_open() { Some(self) } else { None }
     }
 
     fn adapters(&self) -> Option<&dyn HoldsAdapters> {

@@ -34,6 +34,8 @@ pub struct SglangSettings {
     pub enable_mixed_chunk: bool,
     /// Whether a batch is scheduled only after the one before has ended.
     pub disable_overlap_schedule: bool,
+    /// Steps that only decode between two looks at what has come.
+    pub scheduler_recv_interval: u32,
     /// Whether requests are ordered by priority, larger first, and may displace running ones.
     pub enable_priority_scheduling: bool,
     /// A waiting request displaces running ones whose priority is lower by more than this.
@@ -66,6 +68,7 @@ impl SglangSettings {
             disable_radix_cache: config.disable_radix_cache,
             enable_mixed_chunk: config.enable_mixed_chunk,
             disable_overlap_schedule: config.disable_overlap_schedule,
+            scheduler_recv_interval: config.scheduler_recv_interval,
             enable_priority_scheduling: config.enable_priority_scheduling,
             priority_scheduling_preemption_threshold: config
                 .priority_scheduling_preemption_threshold,

@@ -1,6 +1,7 @@
 //! SGLang's rules, each in a case small enough to work by hand, and laws on random workloads.
 
 mod hybrid;
+mod inbox;
 mod random;
 mod shortage;
 
@@ -35,6 +36,7 @@ fn settings(tokens: u32) -> SglangSettings {
         disable_radix_cache: false,
         enable_mixed_chunk: false,
         disable_overlap_schedule: true,
+        scheduler_recv_interval: 1,
         enable_priority_scheduling: false,
         priority_scheduling_preemption_threshold: 10,
         max_loras_per_batch: None,

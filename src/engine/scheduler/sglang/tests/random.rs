@@ -24,6 +24,7 @@ pub(super) fn random_case(seed: u64) -> (SglangSettings, Vec<Request>) {
         max_prefill_tokens: [40, 200, 16_384][draw(3) as usize],
         max_running_requests: 2 + draw(20),
         max_loras_per_batch: [None, Some(2)][draw(2) as usize],
+        scheduler_recv_interval: [1, 1, 1, 5][draw(4) as usize],
         schedule_conservativeness: [0.05, 0.3, 1.0][draw(3) as usize],
         ..settings(320 + draw(400))
     };

@@ -1,0 +1,174 @@
+//! What `InferenceX` starts servers with, where a record of its runs lists no flags.
+//!
+//! Its scripts are public, so a model, a GPU, an engine, lengths and a number of requests in flight
+//! tell the flags (`profiles/inferencex.toml`).
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::record::{Fields, Record};
+use super::workload::is_inferencex;
+
+static SERVERS: LazyLock<File> = LazyLock::new(|| {
+    let text = include_str!("../../profiles/inferencex.toml");
+    toml::from_str(text).expect("profiles/inferencex.toml is as its importer writes it")
+});
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// By the name of a model in `recipes`, those that records have for it.
+    models: BTreeMap<String, Vec<String>>,
+    servers: Servers,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Servers {
+    recipes: Vec<Recipe>,
+}
+
+/// One configuration.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recipe {
+    model: String,
+    gpu: String,
+    engine: String,
+    precision: String,
+    /// Tokens of the longest prompt and answer.
+    lengths: [u32; 2],
+    /// Requests in flight that it is run at.
+    concurrency: Vec<u32>,
+    tp: u32,
+    ep: u32,
+    dp_attention: bool,
+    /// The days from which and up to which it was in use.
+    from: String,
+    until: Option<String>,
+    flags: Fields,
+}
+
+/// The flags of the server of a record that lists none, if it is one of `InferenceX`'s.
+pub(super) fn flags(record: &Record) -> Option<&'static Fields> {
+    let is_told = !record.engine_flags.is_empty() || record.server_command.is_some();
+    if is_told || !is_inferencex(record) {
+        return None;
+    }
+    let day = measured_on(record);
+    let fits = SERVERS.servers.recipes.iter().filter(|recipe| recipe.is_of(record));
+    let nearest = fits.min_by_key(|recipe| (recipe.layouts_apart(record), recipe.days_apart(day)));
+    nearest.map(|recipe| &recipe.flags)
+}
+
+impl Recipe {
+    /// Whether it serves the requests of a record, by its model on its GPU.
+    fn is_of(&self, record: &Record) -> bool {
+        let name = record.model.name.as_deref().unwrap_or_default();
+        let is_model = SERVERS.models[&self.model].iter().any(|of| of.eq_ignore_ascii_case(name));
+        let gpu = record.hardware.gpu.as_deref().unwrap_or_default().to_lowercase();
+        let workload = |key: &str| record.workload.get(key).and_then(Value::as_u64);
+        let counts = |key: &str, count: u32| workload(key) == Some(u64::from(count));
+        let is_apart = record.parallel.contains_key("prefill");
+        is_model
+            && !is_apart
+            && gpu.starts_with(&self.gpu)
+            && self.engine.eq_ignore_ascii_case(&record.engine.name)
+            && record.model.precision.as_deref() == Some(self.precision.as_str())
+            && counts("input_len", self.lengths[0])
+            && counts("output_len", self.lengths[1])
+            && self.concurrency.iter().any(|places| counts("max_concurrency", *places))
+    }
+
+    /// How many ways of splitting the model are others.
+    fn layouts_apart(&self, record: &Record) -> u32 {
+        let told = |key: &str| {
+            record.parallel.get(key).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok())
+        };
+        let first = |keys: [&str; 2]| keys.into_iter().find_map(told).unwrap_or(1);
+        let ranks = first(["attention_dp_size", "dp"]);
+        let tp = first(["tp_size", "tp"]);
+        let gpus = if tp == 1 { ranks } else { tp };
+        u32::from(self.dp_attention != (ranks > 1)) * 4
+            + u32::from(self.tp != gpus) * 2
+            + u32::from((self.ep > 1) != (first(["moe_ep_size", "ep"]) > 1))
+    }
+
+    /// Days between a run and the time in which it was in use; none if the day is not known, but
+    /// then what is in use last is nearest.
+    fn days_apart(&self, day: Option<i64>) -> i64 {
+        let from = days(&self.from).unwrap_or(0);
+        let until = self.until.as_deref().and_then(days);
+        match day {
+            Some(day) if day < from => from - day,
+            Some(day) => until.map_or(0, |until| (day - until).max(0)),
+            None => -from,
+        }
+    }
+}
+
+/// The day of the run, from what its source says.
+fn measured_on(record: &Record) -> Option<i64> {
+    let detail = record.others.get("source")?.get("detail")?.as_str()?;
+    let (_, told) = detail.split_once("measured=")?;
+    days(told.get(..10)?)
+}
+
+/// A day as a number that grows by about one a day: all months have 31.
+fn days(text: &str) -> Option<i64> {
+    let mut parts = text.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    Some((year * 12 + month) * 31 + day)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(change: impl FnOnce(&mut Value)) -> Record {
+        let mut value = json!({
+            "id": "a", "family": "a", "engine": {"name": "sglang", "version": "0.5.8"},
+            "hardware": {"gpu": "b200_sxm"},
+            "model": {"name": "deepseek-ai/DeepSeek-R1", "precision": "fp4"},
+            "parallel": {"tp_size": 8},
+            "source": {"detail": "db-dump; measured=2026-02-01T00:00:00.000Z"},
+            "workload": {"dataset": "random (InferenceX style)", "input_len": 1024,
+                "output_len": 1024, "max_concurrency": 64},
+        });
+        change(&mut value);
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn the_flags_are_those_of_the_number_of_requests_in_flight() {
+        let interval = |places: u32| {
+            let record = record(|of| of["workload"]["max_concurrency"] = json!(places));
+            flags(&record).expect("its scripts are known")["scheduler-recv-interval"].clone()
+        };
+        assert_eq!([interval(4), interval(64)], [json!(10), json!(30)]);
+    }
+
+    #[test]
+    fn what_a_record_says_of_its_server_is_not_overruled() {
+        assert!(flags(&record(|_| ())).is_some());
+        assert!(flags(&record(|of| of["server_command"] = json!("sglang"))).is_none());
+        assert!(flags(&record(|of| of["engine_flags"] = json!({"tp": 8}))).is_none());
+        assert!(flags(&record(|of| of["workload"]["dataset"] = json!("random"))).is_none());
+        assert!(flags(&record(|of| of["workload"]["input_len"] = json!(777))).is_none());
+    }
+
+    #[test]
+    fn every_recipe_names_a_model_and_two_days() {
+        for recipe in &SERVERS.servers.recipes {
+            assert!(SERVERS.models.contains_key(&recipe.model), "{recipe:?}");
+            let until = recipe.until.as_deref().map_or(Some(i64::MAX), days);
+            assert!(days(&recipe.from).unwrap() <= until.unwrap(), "{recipe:?}");
+            assert!(!recipe.flags.is_empty() && !recipe.concurrency.is_empty(), "{recipe:?}");
+        }
+    }
+}
