@@ -90,7 +90,7 @@ pub struct Scenario {
     /// For each request the drafts accepted in each of its verifications, where the scenario has
     /// them recorded; given with [`with_accepted_drafts`](Self::with_accepted_drafts).
     pub(crate) accepted_drafts: Option<Arc<[Vec<u32>]>>,
-    /// What its calibration is doubted for; given with [`with_doubts`](Self::with_doubts).
+    /// What its calibration is doubted for; given with [`calibrated_with`](Self::calibrated_with).
     pub(crate) doubts: Vec<Caveat>,
 }
 
@@ -341,6 +341,8 @@ fn resolve_group(
         gpu,
         kv,
         class,
+        server,
+        is_calibrated: false,
         step_time_profile: profile.map(Cow::Borrowed),
         nic_gb_per_s: nic_gb_per_s.filter(|_| parts.is_some()),
         name: listed.and_then(|group| group.name.clone()),
