@@ -62,6 +62,11 @@ const PARTS: [(&str, &str); 13] = [
 pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportError> {
     let mut page = Page { kind: "servecast run", ..Page::default() };
     let run = folder::asked(folder, &mut page)?;
+    page.kind = match run.command.get(1).map(String::as_str) {
+        Some("serve") => "servecast serve",
+        Some("bench") => "servecast bench",
+        _ => page.kind,
+    };
     let folders: Vec<PathBuf> = match &run.runs[..] {
         [] | [_] => vec![folder.to_owned()],
         names => names.iter().map(|name| folder.join(slug(name))).collect(),
