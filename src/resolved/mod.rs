@@ -54,8 +54,8 @@ use crate::problem::Problem;
 use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{
-    AutoscalerConfig, ClusterConfig, EngineConfig, FaultConfig, MeasuredConfig, ReplicaRole,
-    ReportConfig, ScenarioFile, TraceConfig, WorkloadConfig,
+    ArrivalConfig, AutoscalerConfig, ClusterConfig, EngineConfig, FaultConfig, MeasuredConfig,
+    ReplicaRole, ReportConfig, ReportFormat, ScenarioFile, TraceConfig, WorkloadConfig,
 };
 
 pub use self::basis::{Basis, HostBasis, KvBasis, ServerBasis, StepTimeSource};
@@ -190,6 +190,7 @@ impl Scenario {
         placement::compute(&mut file, &groups)?;
         let used: Vec<&GpuSpec> = groups.iter().map(|group| &group.gpu).collect();
         bill::resolve(&mut file.report, &used)?;
+        file.report.format.get_or_insert_with(|| report_format(&groups, &file.workload));
         if let Some(parts) = &mut file.cluster.disaggregation {
             parts.protocol = groups.iter().find_map(|group| group.handover);
         }
@@ -366,6 +367,20 @@ fn settings(
         sglang::keep(settings, (config, cluster), served, asked)?;
     }
     Ok(settings)
+}
+
+/// The benchmark block of those who made the engines; SGLang's where they are no single maker's, and where its tool
+/// sends the requests.
+fn report_format(groups: &[ReplicaGroup], workload: &WorkloadConfig) -> ReportFormat {
+    let is_vllm = |group: &ReplicaGroup| {
+        matches!(group.cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::VllmV0(_))
+    };
+    let is_of_sglang = matches!(workload.arrivals, ArrivalConfig::Sglang { .. });
+    if groups.iter().all(is_vllm) && !is_of_sglang {
+        ReportFormat::Vllm
+    } else {
+        ReportFormat::Sglang
+    }
 }
 
 /// Takes what was filled in for replicas that are all of one kind.
