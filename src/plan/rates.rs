@@ -35,7 +35,7 @@ impl Study {
                     self.rate_of(place, size, factor, &draft, &self.traffic)
                 })?;
                 let on_typical = self.on_typical(place, hunt, (size, factor))?;
-                Limits { rates, rates_of_faster, on_typical, ..Limits::default() }
+                Limits { rates, on_typical, rates_of_faster, ..Limits::default() }
             }
             _ => Limits::default(),
         };

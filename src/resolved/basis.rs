@@ -71,7 +71,7 @@ impl ServerBasis {
             StepTimeConfig::LayerTable(config) => Some(config.calibration),
             StepTimeConfig::StepTable { .. } | StepTimeConfig::Linear { .. } => None,
         };
-        if !calibration.is_some_and(|calibration| !calibration.is_neutral()) {
+        if calibration.is_none_or(|calibration| calibration.is_neutral()) {
             return Self::AsMeasured;
         }
         if group.is_calibrated { Self::Calibrated } else { Self::Stated }

@@ -34,6 +34,7 @@ pub(super) struct Answers {
 
 /// The requests.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(super) enum Traffic {
     /// Drawn: requests per second, mean tokens of prompts and answers.
     Drawn { rate: f64, input_len: u32, output_len: u32 },

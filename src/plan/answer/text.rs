@@ -102,7 +102,10 @@ impl Answer {
             let Tried { size, gpus, cost, .. } = *found;
             format!("Cheapest: {}", self.sized(row, Need { size, gpus, cost }))
         };
-        text += &if row.is_for_slow { format!(", on {SLOW}\n") } else { "\n".to_owned() };
+        if row.is_for_slow {
+            text.extend([", on ", SLOW]);
+        }
+        text += "\n";
         text += &self.typical_text(row);
         text += &self.slos_text(&found.trial);
         text += &self.ties_text(row, found);
