@@ -1,6 +1,7 @@
 //! Arguments that several commands have, and those of commands with few.
 
 use super::failure::{Failure, overrides};
+use super::servers::ServersArgument;
 use crate::load::Changes;
 use std::path::PathBuf;
 
@@ -13,7 +14,8 @@ use crate::io::timeline::Window;
 #[command(after_help = "Examples:\n  \
     servecast run\n  \
     servecast run scenarios/azure-conversation.toml --set cluster.replicas=4\n  \
-    servecast run my.toml --seed 7 --output-dir out/my --format json")]
+    servecast run my.toml --seed 7 --output-dir out/my --format json\n  \
+    servecast run my.toml --servers slow")]
 pub(super) struct RunArguments {
     /// Scenario file in TOML, YAML or JSON; a built-in scenario if absent
     pub(super) scenario: Option<PathBuf>,
@@ -23,8 +25,10 @@ pub(super) struct RunArguments {
     /// of the same class
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=100_000))]
     pub(super) seeds: Option<u32>,
+    #[command(flatten)]
+    pub(super) servers: ServersArgument,
     /// With `--seeds`, keep typical servers where the scenario does not describe them, instead of drawing some
-    #[arg(long, requires = "seeds")]
+    #[arg(long, requires = "seeds", conflicts_with = "servers")]
     pub(super) point: bool,
     /// Refused with what may be meant: replicas of the cluster, or seeds.
     #[arg(long, hide = true)]

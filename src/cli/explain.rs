@@ -9,6 +9,7 @@ use super::args::{ChangeArguments, Format};
 use super::failure::Failure;
 use super::replace;
 use super::run::remove_on_interrupt;
+use super::servers::ServersArgument;
 use super::terminal::{listener, print, say};
 use crate::explain::{Explain, ExplainError, Explained, Metric, scenario_of};
 use crate::load::{Draft, only};
@@ -27,6 +28,8 @@ pub(super) struct ExplainArguments {
     request: Option<u32>,
     #[command(flatten)]
     changes: ChangeArguments,
+    #[command(flatten)]
+    servers: ServersArgument,
     /// The scenario or variant of this name, in which `*` stands for any text; the scenario itself if absent
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
@@ -107,7 +110,7 @@ fn draft(arguments: &ExplainArguments) -> Result<Draft, Failure> {
     let path = scenario_of(&arguments.run)?;
     let drafts = arguments.changes.changes()?.load(Some(&path))?.each;
     let names: Vec<String> = arguments.only.iter().cloned().collect();
-    Ok(only(drafts, &names)?.swap_remove(0))
+    arguments.servers.of(only(drafts, &names)?.swap_remove(0))
 }
 
 #[cfg(feature = "plot")]

@@ -27,6 +27,7 @@ mod results;
 mod run;
 #[cfg(feature = "serve")]
 mod serve;
+mod servers;
 mod sweep;
 mod terminal;
 mod timeline;

@@ -8,6 +8,7 @@ use super::failure::Failure;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::results;
+use super::servers::assumes_servers;
 use super::terminal::{hear, listener, print, say};
 use super::timeline;
 use crate::cost::StepTime;
@@ -28,12 +29,20 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
              {count}` runs with that many seeds"
         )));
     }
-    let drafts = arguments.changes.changes()?.load(arguments.scenario.as_deref())?;
-    let loaded = drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
+    let drafts = arguments.changes.changes()?.load(arguments.scenario.as_deref())?.each;
+    let drafts = drafts.into_iter().map(|draft| arguments.servers.of(draft));
+    let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
+    let loaded = drafts.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
+    if !arguments.servers.is_given() && loaded.iter().any(|one| assumes_servers(&one.scenario)) {
+        say(
+            "These are typical servers. `servecast plan` buys for servers that are slower than 19 of 20 like them, which \
+             `--servers slow` simulates",
+        );
+    }
     if let Some(count) = arguments.seeds {
         for (index, outcome) in outcomes.iter_mut().enumerate() {
-            let draft = drafts.each[index].clone();
+            let draft = drafts[index].clone();
             let draft = if arguments.point { draft.pinned() } else { draft };
             outcome.spread = Some(draft.spread(count, &listener())?);
         }

@@ -14,7 +14,9 @@ use super::run::{report, results_dir};
 use super::terminal::{listener, say};
 use crate::io::rundir::{RunDir, slug};
 use crate::load::{Draft, Loaded, state_setting, state_step_times};
-use crate::metrics::{self, BenchReport};
+use crate::metrics::{self, BenchReport, Recorder};
+use crate::resolved::Scenario;
+use crate::scenario::ArrivalConfig;
 use crate::serve::{self, KvEvents, Limits, ServeError, Settings, Tokens};
 use crate::units::SimTime;
 
@@ -200,7 +202,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     let mut scenario = case.scenario.clone();
     let warnings = served.caution.warnings(&scenario, &served.counts);
-    let report_of = BenchReport::new(&served.recorder, &scenario);
+    let report_of = BenchReport::new(&served.recorder, &as_it_came(&scenario, &served.recorder));
     let comparison = metrics::comparison(&scenario, &report_of);
     scenario.rename_files(loaded.relocated());
     let outcome = Outcome {
@@ -216,6 +218,23 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     };
     report(dir, &[outcome], &output)?;
     traced
+}
+
+/// The scenario with the rate at which requests came, in place of what it would have sent itself.
+fn as_it_came(scenario: &Scenario, recorder: &Recorder) -> Scenario {
+    let arrivals: Vec<f64> =
+        recorder.seen().iter().map(|record| record.arrival.as_secs_f64()).collect();
+    let first = arrivals.iter().copied().fold(f64::INFINITY, f64::min);
+    let last = arrivals.iter().copied().fold(0.0, f64::max);
+    let mut came = scenario.clone();
+    came.workload.client.max_concurrency = None;
+    came.workload.arrivals = if last > first {
+        let rate_per_s = (arrivals.len() as f64 - 1.0) / (last - first);
+        ArrivalConfig::Poisson { rate_per_s: (rate_per_s * 100.0).round() / 100.0 }
+    } else {
+        ArrivalConfig::AllAtOnce {}
+    };
+    came
 }
 
 fn folder(name: &str, arguments: &ServeArguments) -> Result<RunDir, Failure> {

@@ -251,7 +251,7 @@ impl Draft {
         loaded.policies.clone_from(&self.policies);
         if let Some(calibration) = &self.calibration {
             let doubts = calibration.doubts(&loaded.scenario);
-            loaded.scenario = loaded.scenario.with_doubts(doubts);
+            loaded.scenario = loaded.scenario.calibrated_with(doubts);
         }
         Ok(loaded)
     }

@@ -4,7 +4,7 @@ use super::{Listener, Note};
 use crate::cost::StepTime;
 use crate::engine::scheduler::EngineSettings;
 use crate::profiles;
-use crate::resolved::{HostBasis, KvSource, ReplicaGroup, Scenario, ServerClass};
+use crate::resolved::{HostBasis, KvSource, ReplicaGroup, Scenario, ServerClass, Unstated};
 use crate::scenario::{Calibration, EngineConfig, ReplicaRole, StepTimeConfig};
 
 /// Says what is simulated, and the engines' memory.
@@ -186,26 +186,32 @@ fn state_step_time(group: &ReplicaGroup, cost: &StepTime, whose: &str, listener:
         _ => "",
     };
     let calibrated = match (group.class, config) {
-        (Some(class), _) => expected(class),
+        (Some(class), _) => expected(class, group.server),
         (
             None,
             StepTimeConfig::OperatorTable { calibration, .. }
             | StepTimeConfig::Roofline { calibration, .. },
-        ) if !calibration.is_neutral() => "calibrated by the scenario".to_owned(),
+        ) if !calibration.is_neutral() => {
+            if group.is_calibrated { "calibrated" } else { "with factors set in the scenario" }
+                .to_owned()
+        }
         _ => "not calibrated against a run".to_owned(),
     };
     say(listener, format!("  step times{whose}: {}{why}; {calibrated}", cost.provenance()));
 }
 
 /// What is expected of servers of a class, beyond their kernels.
-fn expected(class: ServerClass) -> String {
+fn expected(class: ServerClass, server: Unstated) -> String {
     let neutral = Calibration::default();
-    let factors = class.prior().factors.entries().into_iter().zip(neutral.entries());
+    let factors = class.prior().factors_of(server);
+    let factors = factors.entries().into_iter().zip(neutral.entries());
     let changed = factors.filter(|((_, factor), (_, one))| factor.to_bits() != one.to_bits());
+    let rounded = |factor: f64| (factor * 1e4).round() / 1e4;
     let changed: Vec<String> =
-        changed.map(|((key, factor), _)| format!("{key} {factor}")).collect();
+        changed.map(|((key, factor), _)| format!("{key} {}", rounded(factor))).collect();
     if changed.is_empty() {
         return "not calibrated against a run".to_owned();
     }
-    format!("slower than alone, as in published runs of others like it ({})", changed.join(", "))
+    let (server, changed) = (server.title(), changed.join(", "));
+    format!("slower than alone, as on {server} in published runs ({changed})")
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BenchReport;
 use super::bench::{Figure, Latency, MetricKey, Statistic};
-use crate::resolved::{Prior, Quantity, Scenario, ServerClass};
+use crate::resolved::{Prior, Quantity, Scenario, ServerClass, Unstated};
 use crate::scenario::ArrivalConfig;
 
 /// Figures whose intervals are told in words.
@@ -33,7 +33,11 @@ const WRITTEN: [MetricKey; 8] = [
 pub struct ExpectedFigures {
     /// The class of the servers.
     pub class: String,
-    /// The lower and the upper end, by the benchmark tool's names of figures.
+    /// Which of them were simulated: `typical`, `slow` or `fast`; nothing of servers that were drawn.
+    #[serde(default)]
+    pub servers: Option<String>,
+    /// The lower and the upper end, by the benchmark tool's names of figures; none unless the typical ones were
+    /// simulated.
     pub interval_90: BTreeMap<String, [f64; 2]>,
 }
 
@@ -61,10 +65,11 @@ impl Prior {
     }
 }
 
-/// The class that all servers of a scenario are of, where it was expected of all.
-fn class_of(scenario: &Scenario) -> Option<ServerClass> {
-    let class = scenario.first().class?;
-    scenario.groups.iter().all(|group| group.class == Some(class)).then_some(class)
+/// The class that all servers of a scenario are of, where it was expected of all, and what they are like.
+fn class_of(scenario: &Scenario) -> Option<(ServerClass, Unstated)> {
+    let first = scenario.first();
+    let class = first.class?;
+    scenario.groups.iter().all(|group| group.class == Some(class)).then_some((class, first.server))
 }
 
 /// Whether servers decide how many requests there are in a second, and not who sends them.
@@ -90,24 +95,34 @@ fn intervals<'a>(
 }
 
 impl ExpectedFigures {
-    /// Of a run of servers that are all of one class; nothing where a scenario says how long steps take.
-    pub fn of(scenario: &Scenario, report: &BenchReport) -> Option<Self> {
-        let class = class_of(scenario)?;
-        let named = |(key, interval): (MetricKey, _)| (key.name(report.tool()), interval);
-        let interval_90 = intervals(class, (scenario, report), &WRITTEN).map(named).collect();
-        Some(Self { class: class.name().to_owned(), interval_90 })
+    /// The class of the servers in words.
+    pub fn class_in_words(&self) -> &str {
+        ServerClass::named(&self.class).map_or(self.class.as_str(), |class| class.words())
     }
 
-    /// The three that matter most, in words.
+    /// Of a run of servers that are all of one class; nothing where a scenario says how long steps take.
+    pub fn of(scenario: &Scenario, report: &BenchReport) -> Option<Self> {
+        let (class, server) = class_of(scenario)?;
+        let servers = server.word().map(str::to_owned);
+        let class_name = class.name().to_owned();
+        if server != Unstated::TYPICAL {
+            return Some(Self { class: class_name, servers, interval_90: BTreeMap::new() });
+        }
+        let named = |(key, interval): (MetricKey, _)| (key.name(report.tool()), interval);
+        let interval_90 = intervals(class, (scenario, report), &WRITTEN).map(named).collect();
+        Some(Self { class: class_name, servers, interval_90 })
+    }
+
+    /// The three that matter most, in words; nothing unless typical servers were simulated.
     pub fn line(scenario: &Scenario, report: &BenchReport) -> Option<String> {
         let tool = report.tool();
         let told = |(key, [low, high]): (MetricKey, [f64; 2])| {
             let decimals = usize::from(high < 100.0);
             format!("{} {low:.decimals$} to {high:.decimals$}", key.title(tool))
         };
-        let class = class_of(scenario)?;
+        let (class, _) = class_of(scenario).filter(|(_, server)| *server == Unstated::TYPICAL)?;
         let told: Vec<String> = intervals(class, (scenario, report), &TOLD).map(told).collect();
-        let line = format!("90 % of such servers ({}) have: {}", class.name(), told.join(", "));
+        let line = format!("90 % of such servers ({}) have: {}", class.words(), told.join(", "));
         (!told.is_empty()).then_some(line)
     }
 }

@@ -38,6 +38,17 @@ pub(super) struct KvNeed {
     lane: Lane,
 }
 
+/// What an instance needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Closest {
+    /// Blocks needed over blocks there are, at most 2.
+    pub(super) share: f64,
+    /// Whether it is what finds prefixes again, which is more than what requests hold and wait for.
+    pub(super) is_of_prefixes: bool,
+    /// The group of the instance.
+    pub(super) group: usize,
+}
+
 /// The content of a request, and its places among what its instance has seen.
 #[derive(Debug, Clone)]
 struct Inside {
@@ -104,14 +115,13 @@ impl KvNeed {
         Self { block_tokens, kinds: scenario.kinds(), ..Self::default() }
     }
 
-    /// Blocks needed over blocks there are, on the instance where that is closest to 1, at most 2, and
-    /// the group of that instance; nothing where no memory is counted.
-    pub(super) fn closest(&self) -> Option<(f64, usize)> {
+    /// What is needed on the instance where that is closest to what there is; nothing where no memory is counted.
+    pub(super) fn closest(&self) -> Option<Closest> {
         let counted = (0..).zip(&self.instances).filter(|(_, one)| one.capacity > 0);
-        let shares = counted.map(|(id, one)| (one.need(), id));
-        let (need, id) =
-            shares.min_by(|(a, _), (b, _)| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()))?;
-        Some((need, self.kinds.of(InstanceId(id))))
+        let shares = counted.map(|(id, one)| (one.need(), one.is_of_prefixes(), id));
+        let (share, is_of_prefixes, id) =
+            shares.min_by(|(a, ..), (b, ..)| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()))?;
+        Some(Closest { share, is_of_prefixes, group: self.kinds.of(InstanceId(id)) })
     }
 
     /// The same for one lane, before anything happened.
@@ -174,8 +184,16 @@ impl KvNeed {
 
 impl Memory {
     fn need(&self) -> f64 {
-        let resident = self.wanted as f64 / f64::from(self.capacity);
-        resident.max(self.to_find_again()).min(NEED_MAX)
+        self.resident().max(self.to_find_again()).min(NEED_MAX)
+    }
+
+    /// What requests hold and wait for at most, as a share of this capacity.
+    fn resident(&self) -> f64 {
+        self.wanted as f64 / f64::from(self.capacity)
+    }
+
+    fn is_of_prefixes(&self) -> bool {
+        self.to_find_again() > self.resident()
     }
 
     /// The capacity that finds enough of what is sent again, as a share of this one.
@@ -292,6 +310,9 @@ mod tests {
         memory.enter(segment(1, 64));
         // Ten blocks of the other prompt and seven held.
         assert!((memory.to_find_again() - 0.17).abs() < 1e-12);
+        assert!(memory.is_of_prefixes(), "requests held seven");
+        memory.hold(load(20, 1, 0), 0);
+        assert!(!memory.is_of_prefixes(), "requests held twenty");
     }
 
     #[test]
@@ -308,10 +329,10 @@ mod tests {
     fn the_instance_nearest_its_capacity_decides() {
         let one = |wanted, capacity| Memory { capacity, wanted, ..Memory::default() };
         let mut need = KvNeed::default();
-        assert_eq!(need.closest(), None);
+        assert!(need.closest().is_none());
         need.instances = vec![one(10, 100), one(98, 100), one(150, 100)];
-        assert!((need.closest().unwrap().0 - 0.98).abs() < 1e-12);
+        assert!((need.closest().unwrap().share - 0.98).abs() < 1e-12);
         need.kinds = Kinds::new([1, 2]);
-        assert_eq!(need.closest().unwrap().1, 1, "the second instance is of the second group");
+        assert_eq!(need.closest().unwrap().group, 1, "the second instance is of the second group");
     }
 }

@@ -66,7 +66,7 @@ impl BenchWriter {
     pub fn new(scenario: &Scenario) -> Self {
         let sglang = |generation| Self::Sglang(sglang_run(scenario, generation));
         let vllm = |generation| Self::Vllm(vllm_run(scenario, generation));
-        match scenario.report.format {
+        match scenario.report.format.unwrap_or_default() {
             ReportFormat::SglangEarly2025 => sglang(SglangGeneration::Early2025),
             ReportFormat::Sglang0410 => sglang(SglangGeneration::V0_4_10),
             ReportFormat::Sglang058 => sglang(SglangGeneration::V0_5_8),

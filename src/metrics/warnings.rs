@@ -53,6 +53,10 @@ pub struct Warnings {
     /// KV blocks needed over blocks there are, on the instance where that is nearest to 1, at most 2;
     /// nothing where no memory is counted.
     pub kv_need: Option<f64>,
+    /// Whether that is what finds nine tenths of the tokens of prefixes that come again, which is more than what
+    /// requests hold and wait for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub kv_need_is_of_prefixes: bool,
     /// Whether the KV capacity of that instance is an estimate.
     pub kv_capacity_is_derived: bool,
     /// What became of requests that were not answered, where that is worth a word.
@@ -93,10 +97,10 @@ impl Caution {
             steps_extrapolated: coverage.extrapolated,
             load,
             load_model: model.filter(|_| scenario.models.len() > 1),
-            kv_need: kv_need.map(|(need, _)| need),
-            kv_capacity_is_derived: kv_need.is_some_and(|(_, group)| {
-                matches!(scenario.groups[group].kv, KvSource::Derived(_))
-            }),
+            kv_need: kv_need.map(|need| need.share),
+            kv_need_is_of_prefixes: kv_need.is_some_and(|need| need.is_of_prefixes),
+            kv_capacity_is_derived: kv_need
+                .is_some_and(|need| matches!(scenario.groups[need.group].kv, KvSource::Derived(_))),
             losses: Losses::of(counts),
             cut: *cut,
             caveats: scenario.caveats(),
@@ -184,7 +188,7 @@ impl Warnings {
         texts.extend(self.kv_text());
         if self.kv_capacity_is_derived {
             texts.push(format!(
-                "KV capacity is derived, not read from a server's log; requests need {} of it",
+                "KV capacity is derived, not read from a server's log; {} of it",
                 self.kv_share()
             ));
         }
@@ -216,18 +220,20 @@ impl Warnings {
     /// How near the requests come to the KV memory, if they come near.
     pub fn kv_text(&self) -> Option<String> {
         self.is_kv_critical().then(|| {
-            format!(
-                "requests need {} of the KV memory: its exact size changes latencies a lot",
-                self.kv_share()
-            )
+            format!("{} of the KV memory: its exact size changes latencies a lot", self.kv_share())
         })
     }
 
-    /// The share of the KV memory that the requests need, in words.
+    /// Who needs which share of the KV memory, in words.
     fn kv_share(&self) -> String {
         let at_least =
             if self.kv_need.is_some_and(|need| need >= NEED_MAX) { "at least " } else { "" };
-        format!("{at_least}{:.0} %", 100.0 * self.kv_need.unwrap_or_default())
+        let who = if self.kv_need_is_of_prefixes {
+            "to find nine tenths of the prefixes that come again, the prefix cache needs"
+        } else {
+            "requests need"
+        };
+        format!("{who} {at_least}{:.0} %", 100.0 * self.kv_need.unwrap_or_default())
     }
 }
 
@@ -265,6 +271,14 @@ mod tests {
         }
         let derived =
             words(Warnings { kv_need: Some(0.4), kv_capacity_is_derived: true, ..none() });
-        assert!(derived.ends_with("requests need 40 % of it"), "{derived}");
+        assert!(derived.ends_with("; requests need 40 % of it"), "{derived}");
+        let again = words(Warnings {
+            kv_need: Some(1.45),
+            kv_need_is_of_prefixes: true,
+            kv_capacity_is_derived: true,
+            ..none()
+        });
+        let prefixes = "; to find nine tenths of the prefixes that come again, the prefix cache needs 145 % of it";
+        assert!(again.ends_with(prefixes), "{again}");
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Traffic;
 use super::layouts::Size;
+use super::{Traffic, Trial};
 use crate::units::SimDuration;
 
 /// What is known of the best layout beside that it meets the SLOs.
@@ -18,7 +18,9 @@ pub struct Limits {
     /// The highest rates for other requests, in requests per second.
     pub rates: Vec<f64>,
     /// What faster servers need, where it is planned for slow ones.
-    pub sizes_of_faster: Option<Faster<Option<Size>>>,
+    pub sizes_of_faster: Option<Faster<Option<Need>>>,
+    /// The best layout as it is, on typical servers, where it is planned for slow ones.
+    pub on_typical: Option<Trial>,
     /// The highest rates of faster servers, in requests per second, where it is planned for slow ones.
     pub rates_of_faster: Option<Faster<f64>>,
 }
@@ -30,6 +32,17 @@ pub struct Faster<T> {
     pub typical: T,
     /// Of those that are faster than 19 of 20.
     pub fast: T,
+}
+
+/// What meets the SLOs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Need {
+    /// The fewest replicas.
+    pub size: Size,
+    /// Their GPUs.
+    pub gpus: u32,
+    /// What they cost, in US dollars per hour, or GPUs where no price is known.
+    pub cost: f64,
 }
 
 /// What other requests need.

@@ -18,13 +18,22 @@ impl Merit {
     /// The better one first: the cheaper; of equal prices that on fewer GPUs; of those that whose tightest SLO has
     /// more room, then that with more room in all. What [dominates](Self::dominates) another comes before it.
     pub fn order(&self, other: &Self) -> Ordering {
-        let tightest = |merit: &Self| merit.used.iter().copied().fold(0.0, f64::max);
         let all = |merit: &Self| merit.used.iter().sum::<f64>();
         coarse(self.price)
             .total_cmp(&coarse(other.price))
             .then(self.gpus.cmp(&other.gpus))
-            .then(tightest(self).total_cmp(&tightest(other)))
+            .then(self.tightest().total_cmp(&other.tightest()))
             .then(all(self).total_cmp(&all(other)))
+    }
+
+    /// How much of its limit the SLO takes that takes most.
+    pub fn tightest(&self) -> f64 {
+        self.used.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Whether both cost the same.
+    pub fn costs_as(&self, other: &Self) -> bool {
+        coarse(self.price).total_cmp(&coarse(other.price)).is_eq()
     }
 
     /// Whether it is nowhere worse than another, and somewhere better.

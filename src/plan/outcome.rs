@@ -78,6 +78,11 @@ impl Row {
         }
     }
 
+    /// Whether it was not tried because no price of its GPUs is known.
+    pub(super) fn lacks_a_price(&self) -> bool {
+        matches!(self.outcome, Outcome::Impossible(Obstacle::NoPrice(_)))
+    }
+
     /// The next size, which does not.
     pub fn misses(&self) -> Option<&(Size, Trial)> {
         match &self.outcome {
@@ -92,7 +97,7 @@ impl Row {
     }
 
     /// What speaks for it; with `--rate` its price is that of a request. What keeps nothing comes last.
-    fn merit(&self) -> Merit {
+    pub(super) fn merit(&self) -> Merit {
         let none = Merit { price: f64::INFINITY, gpus: u32::MAX, used: Vec::new() };
         self.found().map_or(none, |found| found.merit(self.factor()))
     }

@@ -30,7 +30,11 @@ impl PriceList {
         let is_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
         let name = path.display().to_string();
         let prices = if is_toml { of_toml(path) } else { of_table(path) };
-        let prices = prices.map_err(|problem| Origin::File(name.clone()).fail(problem))?;
+        let failed = |problem| Origin::File(name.clone()).fail(problem);
+        let prices = prices.map_err(failed)?;
+        if prices.is_empty() {
+            return Err(failed(Problem::new("", "has no prices")));
+        }
         Ok(Self { name, prices })
     }
 

@@ -34,7 +34,8 @@ impl Study {
                 let rates_of_faster = self.faster(hunt, |draft| {
                     self.rate_of(place, size, factor, &draft, &self.traffic)
                 })?;
-                Limits { rates, rates_of_faster, ..Limits::default() }
+                let on_typical = self.on_typical(place, hunt, (size, factor))?;
+                Limits { rates, on_typical, rates_of_faster, ..Limits::default() }
             }
             _ => Limits::default(),
         };

@@ -5,7 +5,7 @@ use super::Trial;
 use super::answer::Found;
 use super::hunt::{Hunt, Tried};
 use super::layouts::Size;
-use super::limits::{Limits, Stretch, Windows};
+use super::limits::{Limits, Need, Stretch, Windows};
 use super::outcome::{Outcome, Row, ranked, winner};
 use super::study::Study;
 use crate::threads;
@@ -110,10 +110,13 @@ impl Study {
         let sizes_of_faster = self.faster(hunt, |draft| {
             let hunt = self.hunt(&self.layouts[place], &draft, &self.traffic)?;
             let Ok(hunt) = hunt else { return Ok(None) };
-            hunt.fewest_of(found.size, &self.traffic, self.question.max_gpus)
+            let fewest = hunt.fewest_of(found.size, &self.traffic, self.question.max_gpus)?;
+            let need = |size| Need { size, gpus: hunt.gpus(size), cost: hunt.cost(size) };
+            Ok(fewest.map(need))
         })?;
+        let on_typical = self.on_typical(place, hunt, (found.size, 1.0))?;
         if self.drifts() {
-            return Ok(Limits { stretches, sizes_of_faster, ..Limits::default() });
+            return Ok(Limits { stretches, sizes_of_faster, on_typical, ..Limits::default() });
         }
         let start = hunt.throughput_factor(found.size, &self.traffic).clamp(1.01, 2.0);
         let highest = hunt.highest_factor(found.size, &self.traffic, start)?;
@@ -127,6 +130,7 @@ impl Study {
             carries: Some(factor),
             windows,
             sizes_of_faster,
+            on_typical,
             ..Limits::default()
         })
     }

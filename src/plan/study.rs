@@ -135,6 +135,23 @@ impl Study {
         Ok(Some(Faster { typical: of(Unstated::TYPICAL)?, fast: of(Unstated::FAST)? }))
     }
 
+    /// How a size of a layout fares on typical servers, at so many times the rate; nothing where this layout is not
+    /// planned for slow ones.
+    pub(super) fn on_typical(
+        &self,
+        place: usize,
+        hunt: &Hunt<'_>,
+        (size, factor): (Size, f64),
+    ) -> Result<Option<Trial>, PlanError> {
+        if !self.is_for_slow(hunt) {
+            return Ok(None);
+        }
+        let draft = self.base().clone().of_server(Unstated::TYPICAL);
+        let typical = self.hunt(&self.layouts[place], &draft, &self.traffic)?;
+        let Ok(typical) = typical else { return Ok(None) };
+        typical.simulate(size, &self.traffic, factor, End::AllLeft).map(Some)
+    }
+
     /// Whether adapters are placed on replicas.
     pub(super) fn places_adapters(&self) -> bool {
         self.base().get(&["cluster", "lora", "placement"]).is_some()

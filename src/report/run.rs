@@ -13,7 +13,7 @@ use super::{ReportError, figures};
 use crate::io::rundir::slug;
 use crate::load::Listener;
 use crate::metrics::bench::{ComparedFigure, MetricKey, Tool};
-use crate::metrics::{KeptSlos, Summary};
+use crate::metrics::{ExpectedFigures, KeptSlos, Summary};
 use crate::sim::Counts;
 use crate::study::LOSSES;
 
@@ -62,6 +62,11 @@ const PARTS: [(&str, &str); 13] = [
 pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportError> {
     let mut page = Page { kind: "servecast run", ..Page::default() };
     let run = folder::asked(folder, &mut page)?;
+    page.kind = match run.command.get(1).map(String::as_str) {
+        Some("serve") => "servecast serve",
+        Some("bench") => "servecast bench",
+        _ => page.kind,
+    };
     let folders: Vec<PathBuf> = match &run.runs[..] {
         [] | [_] => vec![folder.to_owned()],
         names => names.iter().map(|name| folder.join(slug(name))).collect(),
@@ -142,6 +147,7 @@ fn sections(one: &One, alone: bool, listener: &Listener) -> Result<Vec<Section>,
     let mut parts = Vec::new();
     let [latencies, others] = benchmark(&summary.benchmark);
     parts.extend(latencies.map(|table| section("Latencies", [table])));
+    parts.extend(expected(summary));
     parts.extend(summary.slo.as_ref().map(|kept| section("SLOs", [slo(kept)])));
     let compared = summary.comparison.as_ref();
     parts.extend(compared.map(|rows| measured(one, rows, listener)));
@@ -236,6 +242,39 @@ fn requests(requests: &Counts) -> Html {
         vec![Cell::Text(facts::title(&fate)), Cell::Number(alone(count as f64))]
     });
     table(&[String::new(), "requests".to_owned()], &rows.collect::<Vec<_>>())
+}
+
+/// Where servers are that are like the simulated ones, where nothing was measured of these.
+fn expected(summary: &Summary) -> Option<Section> {
+    let part = summary.parts.get("expected")?;
+    let expected: ExpectedFigures = serde_json::from_value(part.clone()).ok()?;
+    let servers = expected.class_in_words();
+    match expected.servers.as_deref() {
+        Some("slow" | "fast") => {
+            let how = if expected.servers.as_deref() == Some("slow") { "slower" } else { "faster" };
+            let text = format!(
+                "Nothing was measured of these servers ({servers}). They are taken to be {how} than 19 of 20 like them."
+            );
+            return Some(section("Servers like these", [Html::words("p", &text)]));
+        }
+        _ if expected.interval_90.is_empty() => return None,
+        _ => {}
+    }
+    let rows: Vec<Vec<Cell>> = expected
+        .interval_90
+        .iter()
+        .map(|(name, [low, high])| {
+            let simulated = summary.figure(name);
+            let cells = column(&[simulated, Some(*low), Some(*high)]);
+            std::iter::once(Cell::Text(figure_title(name))).chain(cells).collect()
+        })
+        .collect();
+    let titles = ["", "simulated", "from", "to"].map(str::to_owned);
+    let text = format!(
+        "Nothing was measured of these servers ({servers}), so typical ones were simulated. 90 % of such servers are \
+         between these figures."
+    );
+    Some(section("Servers like these", [Html::words("p", &text), table(&titles, &rows)]))
 }
 
 /// Each limit with the share of requests that keep it.

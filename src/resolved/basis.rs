@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{KvSource, Quantity, ReplicaGroup, ServerClass};
 use crate::cost::StepTime;
 use crate::profiles;
-use crate::scenario::{Calibration, EngineConfig, HostConfig, ServerHost, StepTimeConfig};
+use crate::scenario::{EngineConfig, HostConfig, ServerHost, StepTimeConfig};
 
 pub use crate::cost::StepTimeSource;
 
@@ -46,13 +46,15 @@ pub enum ServerBasis {
     /// Nothing was measured of them: they are like those of published runs.
     Expected {
         /// Their class.
-        class: &'static str,
+        class: ServerClass,
         /// Measured over simulated figures of typical servers: 5 % of servers are below the first number, 5 % above
         /// the second.
         interval_90: BTreeMap<Quantity, [f64; 2]>,
     },
-    /// A calibration, or factors that the scenario states.
+    /// A calibration gives their parameters.
     Calibrated,
+    /// The scenario states factors of their step times.
+    Stated,
     /// Steps take what the source of step times says.
     AsMeasured,
 }
@@ -69,15 +71,17 @@ impl ServerBasis {
             StepTimeConfig::LayerTable(config) => Some(config.calibration),
             StepTimeConfig::StepTable { .. } | StepTimeConfig::Linear { .. } => None,
         };
-        let is_fitted = |calibration: Calibration| !calibration.is_neutral();
-        if calibration.is_some_and(is_fitted) { Self::Calibrated } else { Self::AsMeasured }
+        if calibration.is_none_or(|calibration| calibration.is_neutral()) {
+            return Self::AsMeasured;
+        }
+        if group.is_calibrated { Self::Calibrated } else { Self::Stated }
     }
 
     fn expected(class: ServerClass) -> Self {
         let quantities = [Quantity::Throughput, Quantity::Ttft, Quantity::TailTtft, Quantity::Tpot];
         let ratios = quantities.into_iter();
         let ratios = ratios.filter_map(|one| Some((one, class.prior().ratios(one)?)));
-        Self::Expected { class: class.name(), interval_90: ratios.collect() }
+        Self::Expected { class, interval_90: ratios.collect() }
     }
 }
 
@@ -85,7 +89,7 @@ impl fmt::Display for ServerBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Expected { class, interval_90 } => {
-                write!(f, "not measured; 90 % of such servers ({class})")?;
+                write!(f, "not measured; 90 % of such servers ({})", class.words())?;
                 let told = [(Quantity::Tpot, "mean TPOT"), (Quantity::Ttft, "mean TTFT")];
                 let told = told.into_iter().filter_map(|(one, name)| {
                     let [low, high] = interval_90.get(&one)?;
@@ -95,6 +99,7 @@ impl fmt::Display for ServerBasis {
                 write!(f, " have {told} of a typical one")
             }
             Self::Calibrated => f.write_str("calibrated"),
+            Self::Stated => f.write_str("factors of step times that are set in the scenario"),
             Self::AsMeasured => f.write_str("not calibrated against a run"),
         }
     }

@@ -116,10 +116,13 @@ impl fmt::Display for Caveat {
 }
 
 impl Scenario {
-    /// The same scenario with what its calibration is doubted for.
+    /// The same scenario, whose parameters are those of a calibration, with what that is doubted for.
     #[must_use]
-    pub fn with_doubts(mut self, doubts: Vec<Caveat>) -> Self {
+    pub fn calibrated_with(mut self, doubts: Vec<Caveat>) -> Self {
         self.doubts = doubts;
+        for group in &mut self.groups {
+            group.is_calibrated = true;
+        }
         self
     }
 

@@ -42,6 +42,22 @@ impl Unstated {
 
     /// Faster than 19 of 20 of its class.
     pub const FAST: Self = Self::Server { slower: -ONE_IN_20 };
+
+    /// It in a word; nothing of one that was drawn.
+    pub fn word(self) -> Option<&'static str> {
+        let words = [(Self::TYPICAL, "typical"), (Self::SLOW, "slow"), (Self::FAST, "fast")];
+        words.into_iter().find(|(one, _)| *one == self).map(|(_, word)| word)
+    }
+
+    /// How it compares with others of its class.
+    pub fn title(self) -> &'static str {
+        match self.word() {
+            Some("slow") => "a server slower than 19 of 20",
+            Some("fast") => "a server faster than 19 of 20",
+            Some(_) => "a typical server",
+            None => "a server drawn from those",
+        }
+    }
 }
 
 /// What is expected of servers of one class.
@@ -55,7 +71,7 @@ pub struct Prior {
 }
 
 /// Classes of servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerClass {
     /// A dense model.
@@ -92,6 +108,15 @@ static PRIORS: LazyLock<BTreeMap<ServerClass, Prior>> = LazyLock::new(|| {
 });
 
 impl ServerClass {
+    const ALL: [Self; 6] = [
+        Self::Dense,
+        Self::DenseWithoutFp8,
+        Self::Experts,
+        Self::UnpackedExperts,
+        Self::NarrowExperts,
+        Self::Unmeasured,
+    ];
+
     /// The class of servers of a model on a GPU.
     pub fn of(model: &ModelSpec, gpu: &GpuSpec) -> Self {
         let packing = || model.packing_of_module(Module::Experts);
@@ -129,6 +154,23 @@ impl ServerClass {
         }
     }
 
+    /// The class of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
+
+    /// The servers of this class in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Dense => "dense models",
+            Self::DenseWithoutFp8 => "dense models on GPUs without FP8",
+            Self::Experts => "mixtures of experts",
+            Self::UnpackedExperts => "MXFP4 experts on GPUs without FP4",
+            Self::NarrowExperts => "MXFP4 experts on GPUs with FP4",
+            Self::Unmeasured => "GPUs of other vendors than NVIDIA",
+        }
+    }
+
     /// What is expected of it.
     pub fn prior(self) -> &'static Prior {
         &PRIORS[&self]
@@ -143,7 +185,7 @@ impl Prior {
     }
 
     /// The factors of a server.
-    fn factors_of(&self, server: Unstated) -> Calibration {
+    pub fn factors_of(&self, server: Unstated) -> Calibration {
         match server {
             Unstated::Bare => Calibration::default(),
             Unstated::Server { slower } => {
@@ -191,14 +233,7 @@ mod tests {
 
     #[test]
     fn every_class_has_a_prior() {
-        for class in [
-            ServerClass::Dense,
-            ServerClass::DenseWithoutFp8,
-            ServerClass::Experts,
-            ServerClass::UnpackedExperts,
-            ServerClass::NarrowExperts,
-            ServerClass::Unmeasured,
-        ] {
+        for class in ServerClass::ALL {
             let prior = class.prior();
             assert!(prior.factors.entries().iter().all(|(_, value)| (0.0..10.0).contains(value)));
             assert!(prior.ratios(Quantity::Tpot).is_some(), "{}", class.name());

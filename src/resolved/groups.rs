@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::broken_rules::engine_rules;
-use super::{KvSource, Rules, ScenarioError, ServerClass};
+use super::{KvSource, Rules, ScenarioError, ServerClass, Unstated};
 use crate::cost::{CudaGraphs, LoraTimes};
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
@@ -43,6 +43,10 @@ pub struct ReplicaGroup {
     pub kv: KvSource,
     /// Their class, where their step times are what is expected of it.
     pub class: Option<ServerClass>,
+    /// What they are like among those of their class.
+    pub server: Unstated,
+    /// Whether a calibration gives parameters of them.
+    pub is_calibrated: bool,
     /// The file of measured step times, where `step_time` reads one.
     pub step_time_profile: Option<Cow<'static, str>>,
     /// How they hand KV caches over, or take them; nothing where they do all of a request.

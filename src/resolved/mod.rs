@@ -54,8 +54,8 @@ use crate::problem::Problem;
 use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{
-    AutoscalerConfig, ClusterConfig, EngineConfig, FaultConfig, MeasuredConfig, ReplicaRole,
-    ReportConfig, ScenarioFile, TraceConfig, WorkloadConfig,
+    ArrivalConfig, AutoscalerConfig, ClusterConfig, EngineConfig, FaultConfig, MeasuredConfig,
+    ReplicaRole, ReportConfig, ReportFormat, ScenarioFile, TraceConfig, WorkloadConfig,
 };
 
 pub use self::basis::{Basis, HostBasis, KvBasis, ServerBasis, StepTimeSource};
@@ -90,7 +90,7 @@ pub struct Scenario {
     /// For each request the drafts accepted in each of its verifications, where the scenario has
     /// them recorded; given with [`with_accepted_drafts`](Self::with_accepted_drafts).
     pub(crate) accepted_drafts: Option<Arc<[Vec<u32>]>>,
-    /// What its calibration is doubted for; given with [`with_doubts`](Self::with_doubts).
+    /// What its calibration is doubted for; given with [`calibrated_with`](Self::calibrated_with).
     pub(crate) doubts: Vec<Caveat>,
 }
 
@@ -190,6 +190,7 @@ impl Scenario {
         placement::compute(&mut file, &groups)?;
         let used: Vec<&GpuSpec> = groups.iter().map(|group| &group.gpu).collect();
         bill::resolve(&mut file.report, &used)?;
+        file.report.format.get_or_insert_with(|| report_format(&groups, &file.workload));
         if let Some(parts) = &mut file.cluster.disaggregation {
             parts.protocol = groups.iter().find_map(|group| group.handover);
         }
@@ -341,6 +342,8 @@ fn resolve_group(
         gpu,
         kv,
         class,
+        server,
+        is_calibrated: false,
         step_time_profile: profile.map(Cow::Borrowed),
         nic_gb_per_s: nic_gb_per_s.filter(|_| parts.is_some()),
         name: listed.and_then(|group| group.name.clone()),
@@ -364,6 +367,20 @@ fn settings(
         sglang::keep(settings, (config, cluster), served, asked)?;
     }
     Ok(settings)
+}
+
+/// The benchmark block of those who made the engines; SGLang's where they are no single maker's, and where its tool
+/// sends the requests.
+fn report_format(groups: &[ReplicaGroup], workload: &WorkloadConfig) -> ReportFormat {
+    let is_vllm = |group: &ReplicaGroup| {
+        matches!(group.cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::VllmV0(_))
+    };
+    let is_of_sglang = matches!(workload.arrivals, ArrivalConfig::Sglang { .. });
+    if groups.iter().all(is_vllm) && !is_of_sglang {
+        ReportFormat::Vllm
+    } else {
+        ReportFormat::Sglang
+    }
 }
 
 /// Takes what was filled in for replicas that are all of one kind.

@@ -126,8 +126,10 @@ impl TraceOrigin {
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ReportConfig {
-    /// Whose benchmark block.
-    pub format: ReportFormat,
+    /// Whose benchmark block; that of the engine's maker if absent: `vllm` for vLLM's engines, else `sglang`,
+    /// which it is also for arrivals of type `sglang`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<ReportFormat>,
     /// Latency limits in ms: `ttft`, `tpot`, `e2el`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub goodput: BTreeMap<String, f64>,
@@ -148,7 +150,7 @@ pub struct ReportConfig {
 impl Default for ReportConfig {
     fn default() -> Self {
         Self {
-            format: ReportFormat::default(),
+            format: None,
             goodput: BTreeMap::new(),
             prices: BTreeMap::new(),
             power: BTreeMap::new(),

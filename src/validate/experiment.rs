@@ -225,7 +225,7 @@ pub(super) fn scenario_file(
             ..WorkloadConfig::at_once(u32::try_from(requests).ok())
         },
         cluster,
-        report: ReportConfig { format: ReportFormat::Vllm, ..ReportConfig::default() },
+        report: ReportConfig { format: Some(ReportFormat::Vllm), ..ReportConfig::default() },
         faults: Vec::new(),
         measured: None,
     }

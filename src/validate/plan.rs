@@ -103,7 +103,7 @@ impl Plan {
         if record.metrics.contains_key("tpot_ms") {
             assumed.push("statistic of TTFT and TPOT not stated: the mean");
         }
-        let report = ReportConfig { format: ReportFormat::Vllm, ..ReportConfig::default() };
+        let report = ReportConfig { format: Some(ReportFormat::Vllm), ..ReportConfig::default() };
         let scenario = ScenarioFile {
             name: record.id.clone(),
             seed: Seed::default(),

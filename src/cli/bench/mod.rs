@@ -155,10 +155,10 @@ fn report(arguments: &BenchArguments, tool: Tool) -> Result<ReportConfig, Failur
     metadata(&arguments.report.metadata)?;
     let input = |error: anyhow::Error| Failure::Input(error);
     let mut config = ReportConfig {
-        format: match tool {
+        format: Some(match tool {
             Tool::Sglang => ReportFormat::Sglang,
             Tool::Vllm => ReportFormat::Vllm,
-        },
+        }),
         streaming: !disable_stream,
         ..ReportConfig::default()
     };

@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::cli::args::Format;
 use crate::cli::failure::{Failure, overrides};
+use crate::cli::servers::ServersArgument;
 use crate::compare::{Compare, Pairing};
 use crate::load::{Changes, Draft, Listener, only};
 
@@ -28,6 +29,8 @@ pub(in crate::cli) struct CompareArguments {
     /// Override a value of every scenario, as in `cluster.replicas=4`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(super) overrides: Vec<String>,
+    #[command(flatten)]
+    pub(super) servers: ServersArgument,
     /// Seed from which the seeds of all runs are drawn; that of the baseline if absent
     #[arg(long)]
     pub(super) seed: Option<u64>,
@@ -104,7 +107,8 @@ impl CompareArguments {
         for path in &self.scenarios {
             drafts.extend(changes.load(Some(path))?.each);
         }
-        let mut compare = Compare::new(only(drafts, &self.only)?);
+        let drafts = only(drafts, &self.only)?.into_iter().map(|draft| self.servers.of(draft));
+        let mut compare = Compare::new(drafts.collect::<Result<_, _>>()?);
         compare.seeds = [self.seeds.first, self.seeds.most];
         compare.confidence = self.confidence;
         compare.within = self.within;

@@ -22,6 +22,8 @@ pub(super) struct Answers {
     pub(super) gpu: String,
     pub(super) engine: EngineName,
     pub(super) tp: u32,
+    /// Tensor-parallel sizes of a node that hold the model.
+    pub(super) sizes: Vec<u32>,
     pub(super) replicas: u32,
     pub(super) traffic: Traffic,
     /// SLO in ms.
@@ -32,23 +34,20 @@ pub(super) struct Answers {
 
 /// The requests.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(super) enum Traffic {
     /// Drawn: requests per second, mean tokens of prompts and answers.
     Drawn { rate: f64, input_len: u32, output_len: u32 },
-    /// Those of a trace, with what it takes to read it.
-    Trace { path: PathBuf, options: TraceOptions },
+    /// Those of a trace, with what it takes to read it, and requests per second where it has no times.
+    Trace { path: PathBuf, options: TraceOptions, rate: Option<f64> },
 }
 
 impl Traffic {
-    pub(super) fn is_trace(&self) -> bool {
-        matches!(self, Self::Trace { .. })
-    }
-
-    /// Requests per second, where they are drawn.
-    pub(super) fn rate(&self) -> f64 {
+    /// Requests per second, where arrivals are drawn.
+    pub(super) fn rate(&self) -> Option<f64> {
         match self {
-            Self::Drawn { rate, .. } => *rate,
-            Self::Trace { .. } => 0.0,
+            Self::Drawn { rate, .. } => Some(*rate),
+            Self::Trace { rate, .. } => *rate,
         }
     }
 }
@@ -75,16 +74,18 @@ impl Answers {
             Some(engine) => engine,
             None => asker.ask("Engine, vllm or sglang", EngineName::Vllm, "vllm", engine)?,
         };
-        let draft = Self {
+        let mut draft = Self {
             model,
             gpu,
             engine,
             tp: 1,
+            sizes: Vec::new(),
             replicas: 1,
             traffic: Traffic::Drawn { rate: 4.0, input_len: 1024, output_len: 128 },
             ttft: 500.0,
             tpot: 50.0,
         };
+        draft.sizes = SIZES.into_iter().filter(|tp| draft.fits(*tp).is_ok()).collect();
         let tp = draft.tensor_parallel_size(given, asker)?;
         let replicas = match given.replicas {
             Some(replicas) => replicas,
@@ -122,7 +123,7 @@ impl Answers {
         given: &InitArguments,
         asker: &mut Asker<'_>,
     ) -> Result<u32, Failure> {
-        let smallest = SIZES.into_iter().find(|tp| self.fits(*tp).is_ok());
+        let smallest = self.sizes.first().copied();
         if let Some(tp) = given.tp {
             let fits = self.fits(tp);
             let holds =
@@ -192,25 +193,36 @@ impl Answers {
 fn traffic(given: &InitArguments, asker: &mut Asker<'_>) -> Result<Traffic, Failure> {
     let options = given.columns.options();
     let is_drawn = [given.rate.is_some(), given.input_len.is_some(), given.output_len.is_some()];
-    let path = match &given.trace {
+    let trace = match &given.trace {
         Some(path) => {
-            readable(path, &options)
+            let times = readable(path, &options)
                 .map_err(|problem| Failure::input(format!("--trace: {problem}")))?;
-            Some(path.clone())
+            Some((path.clone(), times))
         }
         None if is_drawn.contains(&true) => None,
         None => asker.ask("Trace to replay, a file", None, "none: draw requests", |path| {
-            readable(Path::new(path), &options)?;
-            Ok(Some(PathBuf::from(path)))
+            let times = readable(Path::new(path), &options)?;
+            Ok(Some((PathBuf::from(path), times)))
         })?,
     };
-    if let Some(path) = path {
-        return Ok(Traffic::Trace { path, options });
+    if let Some((path, Times::Recorded)) = &trace
+        && given.rate.is_some()
+    {
+        let path = path.display();
+        return Err(Failure::input(format!(
+            "--rate: {path} says when its requests come; leave --rate out"
+        )));
+    }
+    if let Some((path, Times::Recorded)) = trace {
+        return Ok(Traffic::Trace { path, options, rate: None });
     }
     let rate = match given.rate {
         Some(rate) => rate,
         None => asker.ask("Requests per second", 4.0, "4", above_zero)?,
     };
+    if let Some((path, Times::None)) = trace {
+        return Ok(Traffic::Trace { path, options, rate: Some(rate) });
+    }
     let mut tokens = |given: Option<u32>, question, default: u32| match given {
         Some(tokens) => Ok(tokens),
         None => asker.ask(question, default, &default.to_string(), count),
@@ -220,9 +232,19 @@ fn traffic(given: &InitArguments, asker: &mut Asker<'_>) -> Result<Traffic, Fail
     Ok(Traffic::Drawn { rate, input_len, output_len })
 }
 
-/// Why a trace cannot be read to its end, if it cannot.
-fn readable(path: &Path, options: &TraceOptions) -> Result<(), String> {
-    traces::describe_and_open(path, None, options).map(drop).map_err(|error| error.to_string())
+/// Whether a trace says when requests come.
+#[derive(Debug, Clone, Copy)]
+enum Times {
+    Recorded,
+    /// It has lengths only.
+    None,
+}
+
+/// Whether a trace has times; why it cannot be read to its end, if it cannot.
+fn readable(path: &Path, options: &TraceOptions) -> Result<Times, String> {
+    let read = traces::describe_and_open(path, None, options);
+    let (summary, _) = read.map_err(|error| error.to_string())?;
+    Ok(if summary.time.is_some() { Times::Recorded } else { Times::None })
 }
 
 /// The name of a model that is known.

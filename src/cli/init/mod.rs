@@ -56,8 +56,8 @@ pub(super) struct InitArguments {
     /// Mean length of answers, in tokens [default: 128]
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     output_len: Option<u32>,
-    /// Replay the requests of this trace instead
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "input_len", "output_len"])]
+    /// Replay the requests of this trace instead; one without times takes its lengths, and arrivals at --rate
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input_len", "output_len"])]
     trace: Option<PathBuf>,
     #[command(flatten)]
     columns: ColumnArguments,
@@ -67,6 +67,28 @@ pub(super) struct InitArguments {
     /// SLO of the time per output token, in ms [default: 50]
     #[arg(long, value_name = "MS", value_parser = ask::above_zero)]
     tpot: Option<f64>,
+}
+
+impl InitArguments {
+    /// Refuses to replace the trace by the scenario, and to name columns of no trace.
+    fn check_trace(&self) -> Result<(), Failure> {
+        let Some(trace) = &self.trace else {
+            if let Some(option) = self.columns.first_given() {
+                return Err(Failure::input(format!(
+                    "{option}: needs --trace, whose columns it names"
+                )));
+            }
+            return Ok(());
+        };
+        let same = |path: &Path| path.canonicalize().ok();
+        if same(&self.file).is_some_and(|file| same(trace) == Some(file)) {
+            return Err(Failure::input(format!(
+                "{}: is the trace; choose another name for the scenario",
+                self.file.display()
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// Engines that a first scenario may have.
@@ -86,6 +108,7 @@ pub(super) fn init(arguments: &InitArguments) -> Result<(), Failure> {
             there.display()
         )));
     }
+    arguments.check_trace()?;
     replace::check(file)?;
     let (stdin, stderr) = (std::io::stdin(), std::io::stderr());
     let watches = stdin.is_terminal() && stderr.is_terminal();
@@ -103,16 +126,17 @@ pub(super) fn init(arguments: &InitArguments) -> Result<(), Failure> {
 /// What was written, and the commands to go on with.
 fn goes_on(file: &Path, answers: &Answers) -> String {
     let name = quoted(&file.display().to_string());
-    let varied = if answers.traffic.is_trace() {
-        format!("cluster.replicas={}", around(f64::from(answers.replicas)))
-    } else {
-        format!("workload.arrivals.rate_per_s={}", around(answers.traffic.rate()))
+    let varied = match answers.traffic.rate() {
+        None => format!("cluster.replicas={}", around(f64::from(answers.replicas))),
+        Some(rate) => format!("workload.arrivals.rate_per_s={}", around(rate)),
     };
+    let sizes: Vec<String> = answers.sizes.iter().map(u32::to_string).collect();
+    let sizes = if sizes.len() > 1 { format!(" --tp {}", sizes.join(",")) } else { String::new() };
     format!(
         "{file}: {title}\n\n\
          Simulate it:\n  servecast run {name}\n\
          Find the cheapest layout that meets the SLOs:\n  \
-         servecast plan {name} --slo 'p99_ttft_ms<={ttft}' --slo 'p99_tpot_ms<={tpot}'\n\
+         servecast plan {name} --slo 'p99_ttft_ms<={ttft}' --slo 'p99_tpot_ms<={tpot}'{sizes}\n\
          See how latencies grow with the load:\n  \
          servecast sweep {name} --vary {varied} --seeds 3 --output-dir out/sweep\n",
         file = file.display(),

@@ -14,7 +14,7 @@ pub(super) fn scenario(answers: &Answers) -> String {
         EngineName::Sglang => ("sglang", "sglang"),
     };
     let mut text = format!(
-        "# A scenario of servecast. docs/scenarios.md lists every key with its unit and default.\n\
+        "# A scenario of servecast. `servecast schema` lists every key with its meaning.\n\
          # What this file does not say is derived; `servecast run` reports what was taken.\n\
          name = {}\n\n",
         word(&answers.title())
@@ -25,16 +25,16 @@ pub(super) fn scenario(answers: &Answers) -> String {
         text,
         "\n\
          [cluster]\n\
-         # Names of `servecast profile list`, or files of your own (docs/your-gpu-your-model.md).\n\
+         # Names of `servecast profile list`, or files of your own: a config.json, a GPU in TOML.\n\
          model = {}\n\
          gpu = {}\n\
          # GPUs of each replica, and how many replicas there are.\n\
          tensor_parallel_size = {tp}\n\
          replicas = {replicas}\n\
-         # How requests are sent to replicas: docs/scenarios.md#clusterrouter\n\
+         # How requests are sent to replicas: `servecast schema` lists the types.\n\
          router = {{ type = \"round_robin\" }}\n\n\
          [cluster.engine]\n\
-         # Settings have the names of the engine's own flags, such as {} (docs/scenarios.md).\n\
+         # Settings have the names of the engine's own flags, such as {}.\n\
          type = \"{engine}\"\n\n\
          [report]\n\
          # The benchmark block that is printed.\n\
@@ -56,24 +56,43 @@ fn workload(traffic: &Traffic) -> String {
         Traffic::Drawn { rate, input_len, output_len } => format!(
             "[workload]\n\
              num_requests = 500\n\
-             # Requests per second of all replicas together. Other arrivals: docs/scenarios.md#workloadarrivals\n\
+             # Requests per second of all replicas together. Also: gamma, trace, ...\n\
              arrivals = {{ type = \"poisson\", rate_per_s = {rate} }}\n\
-             # Tokens; each length is drawn within 30 % of the mean. Other lengths: docs/scenarios.md#workloadlengths\n\
+             # Tokens; each length is drawn within 30 % of the mean. Also: fixed, sampled, ...\n\
              lengths = {{ type = \"vllm_random\", input_tokens = {input_len}, output_tokens = {output_len}, \
              range_ratio = 0.3 }}\n"
         ),
-        Traffic::Trace { path, options } => format!(
-            "# Recorded requests: arrival times, and tokens of prompts and answers (traces/README.md).\n\
-             [trace]\n\
-             # Relative to this file.\n\
-             path = {}\n{}\n\
-             [workload]\n\
-             arrivals = {{ type = \"trace\" }}\n\
-             lengths = {{ type = \"trace\" }}\n",
-            word(&path.display().to_string()),
-            reading(options),
-        ),
+        Traffic::Trace { path, options, rate } => {
+            let (what, arrivals) = match rate {
+                None => ("arrival times, and tokens of prompts and answers", recorded()),
+                Some(rate) => ("tokens of prompts and answers", drawn(*rate)),
+            };
+            format!(
+                "# Recorded requests: {what}. `servecast trace describe` says what is in the file.\n\
+                 [trace]\n\
+                 # Relative to this file.\n\
+                 path = {}\n{}\n\
+                 [workload]\n\
+                 {arrivals}\
+                 lengths = {{ type = \"trace\" }}\n",
+                word(&path.display().to_string()),
+                reading(options),
+            )
+        }
     }
+}
+
+/// Arrivals as the trace has them.
+fn recorded() -> String {
+    "arrivals = { type = \"trace\" }\n".to_owned()
+}
+
+/// Arrivals of a trace that has none.
+fn drawn(rate: f64) -> String {
+    format!(
+        "# The file has no times. Requests per second of all replicas together.\n\
+         arrivals = {{ type = \"poisson\", rate_per_s = {rate} }}\n"
+    )
 }
 
 /// How the trace is read, where that was said.

@@ -35,7 +35,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
         say(&format!("results in {}", target.display()));
     }
     if answer.winner().is_none() {
-        return Err(Failure::Run(anyhow::anyhow!("no layout meets all SLOs")));
+        return Err(Failure::Run(anyhow::anyhow!(answer.nothing())));
     }
     Ok(())
 }

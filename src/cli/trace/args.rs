@@ -77,6 +77,12 @@ pub(in crate::cli) struct ColumnArguments {
 }
 
 impl ColumnArguments {
+    /// The first of these options that is given.
+    pub(in crate::cli) fn first_given(&self) -> Option<&'static str> {
+        let unit = self.time_unit.map(|_| "--time-unit");
+        self.columns.first().map(|_| "--column").or(unit)
+    }
+
     /// How a trace with these columns is read.
     pub(in crate::cli) fn options(&self) -> TraceOptions {
         let mut columns = ColumnMap::default();

@@ -9,6 +9,7 @@ use csv::ByteRecord;
 
 use crate::io::text::Input;
 
+use super::doubt::{self, Doubts};
 use super::error::TraceError;
 use super::field;
 use super::format::TimeUnit;
@@ -20,12 +21,18 @@ use super::reader::RawRow;
 use super::reader::Source;
 use super::reader::TraceOptions;
 
+/// What is said of a row that others were read into.
+const UNCLOSED: &str = "a quote is opened that is not closed on its line, and the rows after it are read as one text; close it, \
+                        or take it out";
+
 /// The rows of one CSV file.
 pub(super) struct CsvRows {
     path: PathBuf,
     reader: csv::Reader<Input>,
     columns: Columns,
     record: ByteRecord,
+    delimiter: u8,
+    doubts: Doubts,
     /// `record` holds a row that is not given out yet.
     ready: bool,
 }
@@ -38,7 +45,8 @@ impl CsvRows {
         options: &TraceOptions,
     ) -> Result<Self, TraceError> {
         let first = input.fill_buf().map_err(|error| TraceError::unreadable(path, error))?;
-        let mut reader = csv::ReaderBuilder::new().delimiter(separator(first)).from_reader(input);
+        let delimiter = separator(first);
+        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(input);
         let header = reader.byte_headers().map_err(|error| problem(path, error))?.clone();
         if header.is_empty() {
             return Err(TraceError::unusable(path, "the trace is empty; it must have a header"));
@@ -50,12 +58,14 @@ impl CsvRows {
             .collect();
         let columns = Columns::resolve(path, line, format, options, &names)?;
         let record = ByteRecord::new();
-        let mut rows = Self { path: path.to_owned(), reader, columns, record, ready: false };
+        let doubts = Doubts::new(delimiter == b';', columns.arrival_may_be_duration);
+        let path = path.to_owned();
+        let mut rows = Self { path, reader, columns, record, delimiter, doubts, ready: false };
         rows.ready = rows.advance()?;
         if rows.ready {
             let stamp = rows.columns.index(Role::Arrival).and_then(|at| rows.record.get(at));
             let settled = rows.columns.settle_unit(stamp);
-            settled.map_err(|problem| TraceError::row(path, rows.line(), problem))?;
+            settled.map_err(|problem| TraceError::row(&rows.path, rows.line(), problem))?;
         }
         Ok(rows)
     }
@@ -64,7 +74,28 @@ impl CsvRows {
     fn advance(&mut self) -> Result<bool, TraceError> {
         self.reader.get_mut().begin_row();
         let more = self.reader.read_byte_record(&mut self.record);
-        more.map_err(|error| problem(&self.path, error))
+        let more = more.map_err(|error| match self.opened(&error) {
+            Some(line) => TraceError::row(&self.path, line, UNCLOSED),
+            None => problem(&self.path, error),
+        })?;
+        let spans_lines = more && self.reader.position().line() > self.line() + 1;
+        if spans_lines {
+            let roles = [Role::Prompt, Role::Output];
+            let numbers: Vec<usize> =
+                roles.into_iter().filter_map(|role| self.columns.index(role)).collect();
+            if let Some(line) = doubt::swallowed(&self.record, self.delimiter, &numbers) {
+                return Err(TraceError::row(&self.path, line, UNCLOSED));
+            }
+        }
+        Ok(more)
+    }
+
+    /// The line on which a quote was opened that made rows of several lines one with too few fields.
+    fn opened(&self, error: &csv::Error) -> Option<u64> {
+        let csv::ErrorKind::UnequalLengths { pos: Some(pos), .. } = error.kind() else {
+            return None;
+        };
+        (self.reader.position().line() > pos.line() + 1).then(|| pos.line())
     }
 
     fn line(&self) -> u64 {
@@ -79,7 +110,10 @@ impl CsvRows {
 
     fn row(&self) -> Result<RawRow, String> {
         let tokens = |role| match self.cell(role) {
-            Some((name, text)) => field::tokens(name, text),
+            Some((name, text)) => {
+                self.doubts.tokens(name, text)?;
+                field::tokens(name, text)
+            }
             None => Ok(0),
         };
         let stamp = match (self.cell(Role::Arrival), self.columns.unit) {
@@ -117,13 +151,30 @@ impl CsvRows {
     }
 }
 
+impl CsvRows {
+    /// The row, unless its time may mean something else.
+    fn without_doubt(&mut self, row: RawRow) -> Result<RawRow, String> {
+        // A date is no duration, and its points are no marks of thousands.
+        if self.columns.unit == Some(TimeUnit::WallClock) {
+            return Ok(row);
+        }
+        let at = self.columns.index(Role::Arrival).and_then(|at| self.record.get(at));
+        if let (Some(text), Some(name), Some(stamp)) =
+            (at, self.columns.name(Role::Arrival), row.stamp)
+        {
+            self.doubts.stamp(name, text, stamp)?;
+        }
+        Ok(row)
+    }
+}
+
 impl Source for CsvRows {
     fn next_row(&mut self) -> Result<Option<RawRow>, TraceError> {
         if !self.ready && !self.advance()? {
             return Ok(None);
         }
         self.ready = false;
-        let row = self.row();
+        let row = self.row().and_then(|row| self.without_doubt(row));
         row.map(Some).map_err(|problem| TraceError::row(&self.path, self.line(), problem))
     }
 

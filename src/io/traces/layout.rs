@@ -183,6 +183,8 @@ pub(super) struct Columns {
     pub(super) unit: Option<TimeUnit>,
     pub(super) zero: Zero,
     pub(super) block_tokens: u32,
+    /// Whether nobody said which column has the arrivals, and the name of the one that was found suits durations too.
+    pub(super) arrival_may_be_duration: bool,
 }
 
 impl Columns {
@@ -244,11 +246,14 @@ impl Columns {
             })));
         }
         let arrival = found[Role::Arrival as usize].as_ref().map(|(name, _)| name.as_str());
+        let is_free = options.columns.arrival.is_none() && layout.is_generic();
+        let arrival_may_be_duration = is_free && arrival.is_some_and(is_bare_time);
         Ok(Self {
             // A unit in a name holds before what is usual in a format.
             unit: options.time_unit.or(arrival.and_then(unit_of_name)).or(layout.unit),
             found,
             zero: layout.zero,
+            arrival_may_be_duration,
             block_tokens: options.hash_block_tokens.unwrap_or(layout.block_tokens),
         })
     }
@@ -320,6 +325,12 @@ fn position_by_letters(accepted: &[String], present: &[String]) -> Option<usize>
         let wanted = letters(name);
         present.iter().position(|column| letters(column) == wanted)
     })
+}
+
+/// Whether a name says "time" and its unit, and not of what.
+fn is_bare_time(column: &str) -> bool {
+    let names = ["time", "times", "timems", "timeus", "timens", "timeseconds"];
+    names.contains(&letters(column).as_str())
 }
 
 fn unit_of_name(column: &str) -> Option<TimeUnit> {

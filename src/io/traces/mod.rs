@@ -18,6 +18,7 @@ mod burstgpt;
 mod clock;
 mod csv_rows;
 mod describe;
+mod doubt;
 mod error;
 mod field;
 mod format;

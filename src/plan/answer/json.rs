@@ -7,7 +7,7 @@ use crate::plan::Trial;
 use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::Tried;
 use crate::plan::layouts::Size;
-use crate::plan::limits::{Faster, Windows};
+use crate::plan::limits::{Faster, Need, Windows};
 use crate::plan::outcome::{Obstacle, Outcome, Row};
 
 impl Answer {
@@ -19,6 +19,10 @@ impl Answer {
                     "usd_per_hour": self.usd(other.cost), "is_enough": other.is_enough })
         });
         let tried = self.tried.iter().map(|(layout, tried)| self.tried_json(*layout, tried));
+        let mut typical = self.faster_json(|faster| faster.typical, |rates| rates.typical);
+        if let Some(trial) = &limits.on_typical {
+            typical["slos"] = self.values(trial);
+        }
         json!({
             "verdict": self.verdict().lines().map(str::trim).collect::<Vec<_>>(),
             "name": study.name,
@@ -32,7 +36,7 @@ impl Answer {
             "resampled": stretches.collect::<Vec<_>>(),
             "resampled_requests_per_s": limits.rates,
             "planned_for": if self.is_for_slow() { "slow" } else { "typical" },
-            "typical_servers": self.faster_json(|faster| faster.typical, |rates| rates.typical),
+            "typical_servers": typical,
             "fast_servers": self.faster_json(|faster| faster.fast, |rates| rates.fast),
             "perfect_autoscaler": limits.windows.as_ref().map(Windows::json),
             "prices": self.prices(),
@@ -43,7 +47,7 @@ impl Answer {
     /// What faster servers need than those that are planned for, or the rate that they carry.
     fn faster_json(
         &self,
-        size: impl Fn(&Faster<Option<Size>>) -> Option<Size>,
+        need: impl Fn(&Faster<Option<Need>>) -> Option<Need>,
         rate: impl Fn(&Faster<f64>) -> f64,
     ) -> Value {
         let limits = &self.limits;
@@ -51,7 +55,12 @@ impl Answer {
             return json!({ "requests_per_s": rate(rates) });
         }
         let Some(sizes) = &limits.sizes_of_faster else { return Value::Null };
-        json!({ "replicas": size(sizes).map(Size::replicas) })
+        let need = need(sizes);
+        json!({
+            "replicas": need.map(|need| need.size.replicas()),
+            "gpus": need.map(|need| need.gpus),
+            "usd_per_hour": need.and_then(|need| self.usd(need.cost)),
+        })
     }
 
     fn row_json(&self, row: &Row) -> Value {

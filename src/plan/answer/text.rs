@@ -6,12 +6,15 @@ use super::Answer;
 use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::{MOST_OF_A_TRACE, Tried};
 use crate::plan::layouts::Size;
-use crate::plan::limits::Windows;
+use crate::plan::limits::{Faster, Need, Windows};
 use crate::plan::outcome::Row;
-use crate::plan::{Slo, Trial, Value};
+use crate::plan::{Merit, Slo, Trial, Value};
 
 /// How to plan for what a server is like.
 const POINT: &str = "--calibration plans for servers that were measured, --point for typical ones";
+
+/// What is said of a server that is planned for.
+const SLOW: &str = "servers slower than 19 of 20 like them";
 
 /// Replicas in words.
 pub(super) fn replicas(size: Size) -> String {
@@ -49,12 +52,40 @@ impl Answer {
     /// What was asked for, and how sure that is.
     pub(super) fn verdict(&self) -> String {
         match self.winner() {
-            None if self.is_for_slow() => format!(
-                "No layout meets all SLOs with servers slower than 19 of 20 like them; {POINT}\n"
-            ),
-            None => "No layout meets all SLOs.\n".to_owned(),
+            None => self.nothing_text(),
             Some((row, found)) => self.winner_text(row, found),
         }
+    }
+
+    /// That no layout is the answer, in a few words.
+    pub fn nothing(&self) -> &'static str {
+        match self.unpriced() {
+            0 => "no layout meets all SLOs",
+            all if all == self.rows.len() => "no layout was tried: no price of their GPUs is known",
+            _ => "no layout that has a price meets all SLOs",
+        }
+    }
+
+    /// Layouts that took no part because no price is known.
+    fn unpriced(&self) -> usize {
+        self.rows.iter().filter(|row| row.lacks_a_price()).count()
+    }
+
+    /// That no layout is the answer, and what may be done about it.
+    fn nothing_text(&self) -> String {
+        const PRICES: &str = "Give prices with --price or --price-file";
+        let (nothing, unpriced) = (self.nothing().replacen("no", "No", 1), self.unpriced());
+        let slow = if self.is_for_slow() { format!(" on {SLOW}; {POINT}") } else { String::new() };
+        let left_out = match unpriced {
+            0 => String::new(),
+            all if all == self.rows.len() => {
+                format!("{PRICES}, or plan for one kind of GPU at a time.\n")
+            }
+            1 => format!("1 layout without a price took no part. {PRICES}.\n"),
+            some => format!("{some} layouts without a price took no part. {PRICES}.\n"),
+        };
+        let stop = if slow.is_empty() { "." } else { "" };
+        format!("{nothing}{slow}{stop}\n{left_out}")
     }
 
     fn winner_text(&self, row: &Row, found: &Tried) -> String {
@@ -62,21 +93,22 @@ impl Answer {
         let mut text = if self.seeks_rate() {
             let rate = row.factor() * self.study.traffic.rate_per_s();
             format!(
-                "Highest rate per price: {rate:.2} requests/s on {} x {name}, {:.3} requests/s per GPU, {}\n",
+                "Highest rate per price: {rate:.2} requests/s on {} x {name}, {:.3} requests/s per GPU, {}",
                 found.size.name(),
                 rate / f64::from(found.gpus),
                 self.paid(found.cost)
             )
         } else {
-            format!(
-                "Cheapest: {} x {name} = {} GPU{}, {}\n",
-                found.size.name(),
-                found.gpus,
-                if found.gpus == 1 { "" } else { "s" },
-                self.paid(found.cost)
-            )
+            let Tried { size, gpus, cost, .. } = *found;
+            format!("Cheapest: {}", self.sized(row, Need { size, gpus, cost }))
         };
+        if row.is_for_slow {
+            text.extend([", on ", SLOW]);
+        }
+        text += "\n";
+        text += &self.typical_text(row);
         text += &self.slos_text(&found.trial);
+        text += &self.ties_text(row, found);
         if !found.trial.cut.is_none() {
             text.extend(["  ", &found.trial.cut.to_string(), "\n"]);
         }
@@ -92,13 +124,68 @@ impl Answer {
         text
     }
 
+    /// Replicas of a layout, with their GPUs and their price.
+    fn sized(&self, row: &Row, need: Need) -> String {
+        let Need { size, gpus, cost } = need;
+        let (name, s) = (self.layout(row.place), if gpus == 1 { "" } else { "s" });
+        format!("{} x {name} = {gpus} GPU{s}, {}", size.name(), self.paid(cost))
+    }
+
+    /// What would do if servers were typical ones, where it is planned for slow ones.
+    fn typical_text(&self, row: &Row) -> String {
+        match (&self.limits.sizes_of_faster, &self.limits.rates_of_faster) {
+            (Some(Faster { typical: Some(need), .. }), _) => {
+                format!("Typical servers would need {}\n", self.sized(row, *need))
+            }
+            (_, Some(rates)) => {
+                format!("Typical servers would carry {:.2} requests/s\n", rates.typical)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Layouts that are as cheap as the answer, and what decides between them.
+    fn ties_text(&self, row: &Row, found: &Tried) -> String {
+        let merit = row.merit();
+        let others = self.rows.iter().filter(|other| other.place != row.place);
+        let ties: Vec<&Row> = others
+            .filter(|other| other.found().is_some() && merit.costs_as(&other.merit()))
+            .collect();
+        let Some((first, more)) = ties.split_first() else { return String::new() };
+        let Some(other) = first.found() else { return String::new() };
+        let tightest = |merit: &Merit| 100.0 * merit.tightest();
+        let why = if other.gpus > found.gpus {
+            format!("takes {} GPUs", other.gpus)
+        } else {
+            format!(
+                "takes {:.0} % of what its tightest SLO allows, the answer {:.0} %",
+                tightest(&first.merit()),
+                tightest(&merit)
+            )
+        };
+        let more = match more.len() {
+            0 => String::new(),
+            1 => ". One more layout costs as much".to_owned(),
+            count => format!(". {count} more layouts cost as much"),
+        };
+        format!(
+            "  {} x {} costs as much and {why}{more}\n",
+            other.size.name(),
+            self.layout(first.place)
+        )
+    }
+
     fn slos_text(&self, trial: &Trial) -> String {
         let Some(values) = &trial.values else { return String::new() };
         let binding = trial.binding();
+        let typical = self.limits.on_typical.as_ref().and_then(|trial| trial.values.as_ref());
         let line = |(place, (slo, value)): (usize, (&Slo, &Value))| {
             let note = if binding == Some(place) { ", the binding SLO" } else { "" };
+            let typical = typical.map_or_else(String::new, |values| {
+                format!("; on typical servers {}", slo.print(values[place].value))
+            });
             format!(
-                "  {} {}, {:.0} % of what is allowed{note}\n",
+                "  {} {}, {:.0} % of what is allowed{note}{typical}\n",
                 slo.title(),
                 slo.print(value.value),
                 100.0 * value.used
@@ -148,61 +235,69 @@ impl Answer {
         }
     }
 
-    /// What faster servers need than those that are planned for.
+    /// Why it is planned for slow servers, and what the fastest need.
     fn faster_text(&self) -> String {
-        let size = |size: Option<Size>| match size {
-            None => "more than there may be".to_owned(),
-            Some(Size::Mixed(1)) => "1 replica".to_owned(),
-            Some(size) => format!("{} replicas", size.name()),
+        let fast = match (&self.limits.sizes_of_faster, &self.limits.rates_of_faster) {
+            (Some(Faster { fast: Some(need), .. }), _) => format!("need {}", replicas(need.size)),
+            (Some(_), _) => "need more than there may be".to_owned(),
+            (None, Some(rates)) => format!("carry {:.2} requests/s", rates.fast),
+            (None, None) => return String::new(),
         };
-        let (verb, [typical, fast], unit) =
-            match (&self.limits.sizes_of_faster, &self.limits.rates_of_faster) {
-                (Some(of), _) => ("need", [of.typical, of.fast].map(size), ""),
-                (None, Some(of)) => {
-                    ("carry", [of.typical, of.fast].map(|rate| format!("{rate:.2}")), " requests/s")
-                }
-                (None, None) => return String::new(),
-            };
         format!(
-            "  nothing was measured of these servers, so they are taken to be slower than 19 of 20 like them: typical \
-             ones {verb} {typical}{unit}, the fastest 5 % {verb} {fast}{unit}\n  {POINT}\n"
+            "  nothing was measured of these servers, so the plan is for slow ones; the fastest 5 % {fast}\n  {POINT}\n  \
+             `servecast run` simulates typical servers, and slow ones with --servers slow\n"
         )
     }
 
-    /// Where the traffic comes from that is resampled.
+    /// The other requests that the search was repeated for.
     fn others(&self, count: usize) -> String {
-        let what = match (self.study.is_trace, self.is_for_slow()) {
-            (true, false) => ["stretch", "es", " resampled from the trace"],
-            (true, true) => {
-                ["stretch", "es", " resampled from the trace, each on servers drawn anew"]
-            }
-            (false, false) => ["other draw", "s", " of the requests"],
-            (false, true) => ["other draw", "s", " of the requests and of such servers"],
+        let (one, many) = if self.study.is_trace {
+            ("resampled trace", "resampled traces")
+        } else {
+            ("other draw of the requests", "other draws of the requests")
         };
-        let [one, plural, of] = what;
-        let plural = if count == 1 { "" } else { plural };
-        format!("{count} {one}{plural}{of}")
+        let what = if count == 1 { one } else { many };
+        let drawn = match (self.is_for_slow(), self.study.base().is_calibrated()) {
+            (_, true) => "calibrated parameters",
+            (true, false) => "servers",
+            (false, false) => return format!("{count} {what}"),
+        };
+        if self.study.is_trace {
+            format!("{count} {what}, each with {drawn} drawn anew")
+        } else {
+            format!("{count} {what} and the {drawn}")
+        }
     }
 
     fn stretches_text(&self) -> String {
         let stretches = &self.limits.stretches;
-        if stretches.is_empty() {
+        let Some((_, found)) = self.winner().filter(|_| !stretches.is_empty()) else {
             return String::new();
-        }
-        let others = self.others(stretches.len());
+        };
+        let count = stretches.len();
         let enough = stretches.iter().filter(|other| other.is_enough).count();
         let mut sizes: Vec<(f64, String)> =
             stretches.iter().filter_map(|other| Some((other.cost, other.size?.name()))).collect();
         sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let range = match (sizes.first(), sizes.last()) {
-            (Some((_, least)), _) if stretches.len() == 1 => format!("it needs {least}"),
-            (Some((_, least)), Some((_, most))) if least == most => format!("all need {least}"),
-            (Some((_, least)), Some((_, most))) => format!("they need {least} to {most}"),
-            _ => "none is served by any number".to_owned(),
+        let fewest = match (sizes.first(), sizes.last()) {
+            (Some((_, least)), Some((_, most))) if least == most => {
+                format!("; the fewest that do are {least}")
+            }
+            (Some((_, least)), Some((_, most))) => {
+                format!("; the fewest that do are {least} to {most}")
+            }
+            _ => String::new(),
         };
-        let never = stretches.len() - sizes.len();
-        let never = if never > 0 { format!(", {never} are served by none") } else { String::new() };
-        format!("  of {others} it is enough for {enough}; {range}{never}\n")
+        let never = match count - sizes.len() {
+            0 => String::new(),
+            never => format!("; in {never} of them no number does"),
+        };
+        let meet = if found.size == Size::Mixed(1) { "meets" } else { "meet" };
+        format!(
+            "  {}: {} {meet} the SLOs in {enough} of {count}{fewest}{never}\n",
+            self.others(count),
+            replicas(found.size)
+        )
     }
 
     fn rates_text(&self) -> String {
@@ -212,6 +307,6 @@ impl Answer {
         }
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let most = rates.iter().copied().fold(0.0, f64::max);
-        format!("  with {} it is {least:.2} to {most:.2} requests/s\n", self.others(rates.len()))
+        format!("  {}: {least:.2} to {most:.2} requests/s\n", self.others(rates.len()))
     }
 }

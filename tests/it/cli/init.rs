@@ -2,6 +2,7 @@
 
 use super::Cli;
 
+const LENGTHS: &str = "prompt_len,output_len\n400,20\n300,30\n800,10\n";
 const TRACE: &str = "ts_ms;isl;osl\n0;400;20\n250;300;30\n900;800;10\n";
 
 #[test]
@@ -27,7 +28,10 @@ fn what_init_writes_is_simulated_as_it_says() {
         let told = cli.words(&format!("init s.toml {options}")).expect_exit(0);
         let text = cli.read("s.toml");
         assert!(text.contains(says), "{options}:\n{text}");
-        assert!(text.contains("docs/scenarios.md"), "{text}");
+        assert!(
+            text.contains("`servecast schema` lists every key") && !text.contains("docs/"),
+            "{text}"
+        );
         assert!(text.lines().count() <= 40, "{text}");
         assert!(told.stdout().contains("servecast run s.toml"), "{}", told.stdout());
         let set = if options.contains("--trace") { "" } else { "--set workload.num_requests=20" };
@@ -38,13 +42,13 @@ fn what_init_writes_is_simulated_as_it_says() {
 
 #[test]
 fn the_commands_it_ends_with_run() {
-    let cli = Cli::new().file("log.csv", TRACE);
-    for options in ["--rate 2", "--trace log.csv"] {
+    let cli = Cli::new().file("log.csv", TRACE).file("lengths.csv", LENGTHS);
+    for options in ["--rate 2", "--trace log.csv", "--trace lengths.csv --rate 3"] {
         let told = cli.words(&format!("init s.toml --overwrite {options}")).expect_exit(0).stdout();
         let commands: Vec<&str> =
             told.lines().filter_map(|line| line.strip_prefix("  servecast ")).collect();
         assert_eq!(commands.len(), 3, "{told}");
-        assert!(commands[1].starts_with("plan s.toml --slo 'p99_ttft_ms<=500'"), "{told}");
+        assert!(commands[1].ends_with(" --slo 'p99_tpot_ms<=50' --tp 1,2,4,8"), "{told}");
         assert!(commands[2].starts_with("sweep s.toml --vary"), "{told}");
         let set = if options == "--rate 2" { " --set workload.num_requests=20" } else { "" };
         for command in [commands[0], commands[2]] {
@@ -81,11 +85,18 @@ fn nothing_is_written_where_the_answers_do_not_fit_together() {
         ("--trace none.csv", "--trace: none.csv: cannot be read"),
         ("--trace bad.csv", "--column prompt_tokens=plen"),
         ("--rate 0", "must be a number above 0, got `0`"),
-        ("--rate 1 --trace bad.csv", "cannot be used with"),
+        ("--input-len 1 --trace bad.csv", "cannot be used with"),
+        (
+            "--rate 1 --trace log.csv",
+            "--rate: log.csv says when its requests come; leave --rate out",
+        ),
+        ("--column arrival=t", "--column: needs --trace, whose columns it names"),
+        ("--time-unit ms", "--time-unit: needs --trace"),
     ] {
         let cli = Cli::new().file("bad.csv", "arrival_s,plen,output_tokens\n0,1,1\n");
+        let cli = cli.file("log.csv", TRACE);
         cli.words(&format!("init s.toml {options}")).expect_exit(2).stderr_has(says);
-        assert_eq!(cli.left_behind(&["bad.csv"]), Vec::<String>::new(), "{options}");
+        assert_eq!(cli.left_behind(&["bad.csv", "log.csv"]), Vec::<String>::new(), "{options}");
     }
 }
 
@@ -111,4 +122,37 @@ fn the_default_scenario_reads_as_it_does() {
     let cli = Cli::new();
     let told = cli.words("init").expect_exit(0).stdout();
     insta::assert_snapshot!("init", format!("{told}\n{}", cli.read("scenario.toml")));
+}
+
+#[test]
+fn a_trace_without_times_gets_a_rate() {
+    let cli = Cli::new().file("lengths.csv", LENGTHS);
+    for (options, rate) in [("--rate 3", 3), ("", 4)] {
+        let told = cli.words(&format!("init s.toml --overwrite --trace lengths.csv {options}"));
+        let told = told.expect_exit(0).stdout();
+        let arrivals = format!("arrivals = {{ type = \"poisson\", rate_per_s = {rate} }}");
+        let text = cli.read("s.toml");
+        assert!(
+            text.contains(&arrivals) && text.contains("lengths = { type = \"trace\" }"),
+            "{text}"
+        );
+        assert!(told.contains(&format!("--vary workload.arrivals.rate_per_s={rate},")), "{told}");
+        cli.words("run s.toml --no-files").expect_exit(0);
+    }
+}
+
+#[test]
+fn the_trace_is_not_replaced_by_the_scenario() {
+    let cli = Cli::new().file("log.csv", TRACE).file("sub/keep", "");
+    for name in ["log.csv", "./log.csv", "sub/../log.csv"] {
+        let ran = cli.words(&format!("init {name} --trace log.csv --overwrite")).expect_exit(2);
+        ran.stderr_has("is the trace; choose another name for the scenario");
+        assert_eq!(cli.read("log.csv"), TRACE);
+    }
+}
+
+#[test]
+fn the_plan_that_is_proposed_has_the_sizes_that_hold_the_model() {
+    let large = Cli::new().words("init --model meta-llama/Llama-3.1-70B").expect_exit(0);
+    large.stdout_has("--slo 'p99_tpot_ms<=50' --tp 4,8\n");
 }

@@ -188,3 +188,29 @@ fn every_headline_figure_of_a_run_is_found_in_its_summary() {
         }
     }
 }
+
+#[test]
+fn the_page_of_a_run_says_where_servers_like_its_own_are() {
+    let scenario = "name = 'r'\n[workload]\nnum_requests = 40\narrivals = { type = 'poisson', rate_per_s = 4.0 }\n\
+                    lengths = { type = 'fixed', input_tokens = 800, output_tokens = 40 }\n\
+                    [cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'A100'\nengine = { type = 'vllm_v1' }\n";
+    let cli = Cli::new().file("r.toml", scenario);
+    let of = |folder: &str, arguments: &[&str]| {
+        cli.run([&["run", "r.toml", "--output-dir", folder], arguments].concat()).expect_exit(0);
+        page(&cli, folder)
+    };
+    let typical = of("typical", &[]);
+    assert!(typical.contains("Servers like these"), "{typical}");
+    assert!(typical.contains("(dense models on GPUs without FP8), so typical ones were simulated"));
+    let summary = cli.read("typical/summary.json");
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let interval = summary["expected"]["interval_90"].as_object().unwrap();
+    assert!(!interval.is_empty());
+    assert_eq!(summary["expected"]["servers"], "typical");
+    let (_, part) = typical.rsplit_once("Servers like these").unwrap();
+    let (part, _) = part.split_once("</section>").unwrap();
+    assert_eq!(part.matches("<tr>").count(), interval.len() + 1, "{part}");
+    let slow = of("slow", &["--servers", "slow"]);
+    assert!(slow.contains("They are taken to be slower than 19 of 20 like them."), "{slow}");
+    assert!(!of("known", &["--set", "cluster.host=none"]).contains("Servers like these"));
+}

@@ -31,7 +31,9 @@ fn a_recorded_acceptance_is_followed_and_reported() {
         .file("accepted.jsonl", recorded)
         .file("s.toml", scenario("{ type = \"recorded\", path = \"accepted.jsonl\" }"));
     let set = "--set workload.num_requests=1 --set workload.lengths.output_tokens=11";
-    let report = summary(&cli, &format!("run s.toml {set} --format json --output-dir out"));
+    let sglang = "--set report.format=sglang";
+    let report =
+        summary(&cli, &format!("run s.toml {set} {sglang} --format json --output-dir out"));
     let expected = json!({
         "verifications": 4,
         "draft_tokens": 12,
@@ -46,7 +48,7 @@ fn a_recorded_acceptance_is_followed_and_reported() {
     let vllm = "--set report.format=vllm";
     let ran = cli.words(&format!("run s.toml {set} {vllm} --output-dir vllm")).expect_exit(0);
     ran.stdout_has("Acceptance length:                       2.50");
-    let ran = cli.words(&format!("run s.toml {set} --output-dir sglang")).expect_exit(0);
+    let ran = cli.words(&format!("run s.toml {set} {sglang} --output-dir sglang")).expect_exit(0);
     ran.stdout_has("Accept length:                           2.50");
     // The resolved scenario finds the recording from where it lies.
     let again = summary(&cli, "run out/scenario.resolved.toml --format json --output-dir again");

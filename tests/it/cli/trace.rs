@@ -193,3 +193,58 @@ fn calls_of_functions_become_arrivals_of_a_scenario_in_both_forms() {
         .expect_exit(2)
         .stderr_has("--rate: must be finite and at least 10⁻⁶ requests per second, got 0");
 }
+
+#[test]
+fn what_may_mean_two_things_in_a_csv_is_refused_on_its_line() {
+    for (text, says) in [
+        (
+            "arrival_s;prompt_tokens;output_tokens\n0;1.000;5\n",
+            "t.csv:2: `prompt_tokens` must be a whole number of tokens without a point, got `1.000`. Is it 1000?",
+        ),
+        (
+            "arrival_ms;prompt_tokens;output_tokens\n0;10;5\n250;10;5\n1.000;10;5\n",
+            "t.csv:4: `arrival_ms` has `250` and `1.000`: nobody knows",
+        ),
+        (
+            "Time (ms),prompt_tokens,output_tokens\n812,10,5\n45,10,5\n",
+            "t.csv:3: `Time (ms)` goes down, from `812` to `45`: is it a duration?",
+        ),
+        (
+            "arrival_s,prompt_tokens,output_tokens,note\n0,10,5,x\n1,10,5,\"y\n2,10,5,z\n3,10,5,\"\n",
+            "t.csv:3: a quote is opened that is not closed on its line",
+        ),
+        (
+            "arrival_s,prompt_tokens,output_tokens,note\n0,10,5,x\n1,10,5,\"y\n2,10,5,z\n3,10,5,w\n",
+            "t.csv:3: a quote is opened that is not closed on its line",
+        ),
+        (
+            "arrival_s,prompt_tokens,output_tokens\n0,10,5\n1,\"10,5\n2,10,5\n3,10,5\n",
+            "t.csv:3: a quote is opened that is not closed on its line",
+        ),
+    ] {
+        let cli = Cli::new().file("t.csv", text);
+        cli.words("trace describe t.csv").expect_exit(2).stdout_is_empty().stderr_has(says);
+    }
+}
+
+#[test]
+fn what_can_mean_one_thing_only_is_read() {
+    for (text, options) in [
+        ("arrival_s;prompt_tokens;output_tokens\n0.000;10;5\n1.250;10;5\n2.500;10;5\n", ""),
+        ("arrival_s,prompt_tokens,output_tokens\n0.000,10.000,5.0\n1.250,10,5\n2.500,10,5\n", ""),
+        ("Time (ms),prompt_tokens,output_tokens\n0,10,5\n1250,10,5\n2500,10,5\n", ""),
+        ("Time (ms),prompt_tokens,output_tokens\n0,10,5\n2500,10,5\n1250,10,5\n", "--column"),
+        (
+            "arrival_s,prompt_tokens,output_tokens,note\n0,10,5,\"two\nlines, here\"\n1.25,10,5,x\n2.5,10,5,y\n",
+            "",
+        ),
+    ] {
+        let cli = Cli::new().file("t.csv", text);
+        let mut words = vec!["trace", "describe", "t.csv"];
+        if options.starts_with("--column") {
+            words.extend(["--column", "arrival=Time (ms)"]);
+        }
+        let told = cli.run(words).expect_exit(0).stdout();
+        assert!(told.contains("requests        3") && told.contains("2.5 s"), "{text}\n{told}");
+    }
+}

@@ -8,6 +8,7 @@ mod exhaustive;
 mod laws;
 mod prices;
 mod refused;
+mod servers;
 
 use serde_json::Value;
 
@@ -74,7 +75,7 @@ fn the_plan_says_what_binds_and_what_one_replica_less_misses() {
         "the binding SLO",
         ": missed is P99 TPOT",
         "it carries up to ",
-        "of 3 other draws of the requests it is enough for ",
+        "  3 other draws of the requests: ",
         "A perfect autoscaler, with windows of 60 s, would run ",
         "tokens/s per user",
     ] {

@@ -56,6 +56,8 @@ fn files_that_are_no_prices_are_refused_with_place_value_and_rule() {
         ("p.csv", "gpu,usd\nH100,2", "p.csv: must have the columns gpu and usd_per_hour"),
         ("p.csv", "gpu,usd_per_hour\nH100,two", "H100: must be US dollars per hour, got `two`"),
         ("p.csv", "gpu,usd_per_hour\nH100", "p.csv: "),
+        ("p.csv", "gpu,usd_per_hour\n", "p.csv: has no prices"),
+        ("p.toml", "# none yet\n", "p.toml: has no prices"),
         ("p.xls", "H100", "p.xls: is not a table"),
     ] {
         let cli = study().file(name, text);
@@ -143,4 +145,35 @@ fn a_plan_tells_of_every_run_and_prints_none_of_it_without_a_terminal() {
     assert!(heard.iter().all(|progress| progress.now.contains(" x H100-SXM5-80GB TP1")));
     let ran = study().run([&["plan", "study.toml"], &SLO[..]].concat()).expect_exit(0);
     assert!(!ran.stderr().contains(" runs"), "{}", ran.stderr());
+}
+
+#[test]
+fn layouts_without_a_price_are_not_said_to_miss_slos() {
+    let none = ["plan", "study.toml", "--gpu", "L4,A10", "--slo", "p99_ttft_ms<=400"];
+    let none = study().run([&none[..], &["--resamples", "0"]].concat()).expect_exit(1);
+    let none =
+        none.stdout_has("No layout was tried: no price of their GPUs is known.\nGive prices");
+    none.stderr_has("error: no layout was tried: no price of their GPUs is known");
+    let tight = [&["plan", "study.toml", "--slo", "p99_ttft_ms<=0.1"], &GPUS[..]].concat();
+    let tight = [&tight[..], &["--resamples", "0", "--max-gpus", "8"]].concat();
+    study().run(tight).expect_exit(1).stdout_has(
+        "No layout that has a price meets all SLOs.\n1 layout without a price took no part. Give prices with",
+    );
+}
+
+#[test]
+fn a_layout_that_costs_as_much_is_named_with_what_decides() {
+    let rate = ["--set", "workload.arrivals.rate_per_s=4"];
+    let of = |arguments: &[&str]| {
+        let all = [&["plan", "study.toml"], &SLO[..], &rate, arguments].concat();
+        study().run(all).expect_exit(0).stdout()
+    };
+    let more = of(&["--tp", "1,2", "--price", "H100=2"]);
+    assert!(!more.contains("costs as much"), "{more}");
+    let same = of(&["--gpu", "H100,A100", "--price", "H100=2", "--price", "A100=2"]);
+    let line = "  1 x A100-SXM4-80GB TP1 costs as much and takes ";
+    assert!(same.contains(line) && same.contains(" of what its tightest SLO allows, "), "{same}");
+    let fewer =
+        of(&["--tp", "1,2", "--gpu", "H100,A100", "--price", "H100=4", "--price", "A100=2"]);
+    assert!(fewer.contains("Cheapest: 1 x A100-SXM4-80GB TP1 "), "{fewer}");
 }

@@ -1,0 +1,153 @@
+//! Servers of which nothing is said: plans buy for slow ones, and runs simulate those too.
+
+use serde_json::Value;
+
+use super::{STUDY, plan};
+use crate::cli::Cli;
+
+fn unstated() -> Cli {
+    Cli::new().file("study.toml", STUDY.replace("host = \"none\"\n", ""))
+}
+
+const SLOS: [&str; 6] =
+    ["--slo", "p99_ttft_ms<=400", "--slo", "p99_tpot_ms<=40", "--resamples", "0"];
+
+fn number(answer: &Value, path: &str) -> f64 {
+    answer.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {answer:#}"))
+}
+
+/// The figures of a run on so many replicas.
+fn run(replicas: f64, servers: &str) -> Value {
+    let replicas = format!("cluster.replicas={replicas}");
+    let more = ["--no-files", "--format", "json", "--set", &replicas, "--servers", servers];
+    let ran = unstated().run([&["run", "study.toml"], &more[..]].concat());
+    serde_json::from_str(&ran.expect_exit(0).stdout()).unwrap()
+}
+
+/// A figure of a run, under whatever key that holds the figures of the benchmark.
+fn figure(run: &Value, name: &str) -> f64 {
+    let at = run.pointer(&format!("/benchmark/{name}")).or_else(|| run.get(name));
+    at.and_then(Value::as_f64).unwrap_or_else(|| panic!("{name}: {run:#}"))
+}
+
+#[test]
+fn runs_show_the_servers_that_a_plan_buys_for_and_typical_ones() {
+    let answer = plan(&unstated(), &[&SLOS[..], &["--warm-up", "counts"]].concat());
+    let replicas = number(&answer, "/layouts/0/replicas/0");
+    for (servers, at) in [("slow", "/layouts/0/slos"), ("typical", "/typical_servers/slos")] {
+        let run = run(replicas, servers);
+        for (place, name) in ["p99_ttft_ms", "p99_tpot_ms"].into_iter().enumerate() {
+            let planned = number(&answer, &format!("{at}/{place}/value"));
+            let simulated = figure(&run, name);
+            assert!(
+                (planned / simulated - 1.0).abs() < 0.02,
+                "{servers}: {name} {planned} in the plan, {simulated} in the run"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_first_lines_of_a_plan_tell_slow_servers_from_typical_ones() {
+    let answer = plan(&unstated(), &SLOS);
+    let lines: Vec<&str> =
+        answer["verdict"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let (slow, typical) = (number(&answer, "/layouts/0/replicas/0"), &answer["typical_servers"]);
+    assert!(lines[0].starts_with(&format!("Cheapest: {slow} x ")), "{lines:#?}");
+    assert!(lines[0].ends_with(", on servers slower than 19 of 20 like them"), "{lines:#?}");
+    let needed = format!("Typical servers would need {} x ", number(typical, "/replicas/0"));
+    assert!(lines[1].starts_with(&needed), "{lines:#?}");
+    assert!(lines[2].contains("; on typical servers "), "{lines:#?}");
+    // Of measured servers there is one answer.
+    let measured = plan(&unstated(), &[&SLOS[..], &["--set", "cluster.host=none"]].concat());
+    let text = measured["verdict"].to_string();
+    assert!(!text.contains("typical") && !text.contains("Typical"), "{text}");
+}
+
+#[test]
+fn a_run_says_which_servers_it_simulates() {
+    let text = |arguments: &[&str]| {
+        let ran = unstated().run([&["run", "study.toml", "--no-files"], arguments].concat());
+        ran.expect_exit(0).stderr()
+    };
+    let usual = text(&[]);
+    assert!(
+        usual.contains("`servecast plan` buys for servers that are slower than 19 of 20"),
+        "{usual}"
+    );
+    assert!(usual.contains("`--servers slow` simulates"), "{usual}");
+    assert!(usual.contains("90 % of such servers (dense models) have: "), "{usual}");
+    let slow = text(&["--servers", "slow"]);
+    assert!(slow.contains("as on a server slower than 19 of 20 in published runs"), "{slow}");
+    assert!(!slow.contains("90 % of such servers") && !slow.contains("--servers slow"), "{slow}");
+    let known = text(&["--set", "cluster.host=none"]);
+    assert!(!known.contains("servecast plan"), "{known}");
+}
+
+#[test]
+fn slow_servers_are_refused_where_nothing_is_assumed_of_them() {
+    let calibration =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/profiles/calibrations/residency-qwen3-14b-h100.toml");
+    for (arguments, reason) in [
+        (&["--set", "cluster.host=none"][..], "`cluster.host = \"none\"` turns that off"),
+        (&["--calibration", calibration], "their parameters come from a calibration"),
+        (
+            &["--set", "cluster.step_time.calibration.head=1.1"],
+            "`cluster.step_time` says how long steps take",
+        ),
+    ] {
+        for command in ["run", "compare"] {
+            if command == "compare" && arguments[0] == "--calibration" {
+                continue;
+            }
+            let files: &[&str] =
+                if command == "run" { &["study.toml"] } else { &["study.toml", "study.toml"] };
+            let ran = unstated()
+                .run([&[command], files, arguments, &["--servers", "slow"]].concat())
+                .expect_exit(2)
+                .stdout_is_empty();
+            let words = "--servers slow: nothing is assumed of the servers of `study`: ";
+            assert!(ran.stderr().contains(words), "{}", ran.stderr());
+            assert!(ran.stderr().contains(reason), "{}", ran.stderr());
+        }
+    }
+}
+
+#[test]
+fn seeds_keep_the_servers_that_are_asked_for() {
+    let ran = unstated().run([
+        "run",
+        "study.toml",
+        "--no-files",
+        "--servers",
+        "slow",
+        "--seeds",
+        "3",
+        "--format",
+        "json",
+    ]);
+    let told: Value = serde_json::from_str(&ran.expect_exit(0).stdout()).unwrap();
+    assert!(told.to_string().contains("\"servers_drawn\":false"), "{told:#}");
+}
+
+#[test]
+fn a_comparison_takes_the_servers_too() {
+    let compared = |servers: &str| -> f64 {
+        let ran = unstated().run([
+            "compare",
+            "study.toml",
+            "study.toml",
+            "--seeds",
+            "3",
+            "--metric",
+            "mean_tpot_ms",
+            "--servers",
+            servers,
+            "--format",
+            "json",
+        ]);
+        let told: Value = serde_json::from_str(&ran.expect_exit(0).stdout()).unwrap();
+        number(&told, "/comparisons/0/figures/0/a")
+    };
+    assert!(compared("fast") < compared("typical") && compared("typical") < compared("slow"));
+}
