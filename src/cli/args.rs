@@ -79,10 +79,10 @@ pub(super) struct OutputArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(super) enum Format {
-    /// The benchmark block
+    /// Text, for people
     #[default]
     Table,
-    /// JSON
+    /// JSON, for programs
     Json,
 }
 
@@ -97,6 +97,12 @@ pub(super) struct DataArguments {
 
 /// `servecast conformance`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Prints each recording that comes out differently, with its first step that does.\n\n\
+    Exit codes: 0 every step is the same, 1 one is not, 2 bad arguments or input.\n\n\
+    Example:\n  \
+    servecast conformance recordings/"
+)]
 pub(super) struct ConformanceArguments {
     /// Folder of recordings (*.jsonl, *.jsonl.gz), searched with its subfolders
     pub(super) folder: PathBuf,

@@ -190,7 +190,7 @@ impl Scenario {
         placement::compute(&mut file, &groups)?;
         let used: Vec<&GpuSpec> = groups.iter().map(|group| &group.gpu).collect();
         bill::resolve(&mut file.report, &used)?;
-        file.report.format.get_or_insert_with(|| report_format(&groups, &file.workload));
+        settle_block(&mut file.report, report_format(&groups, &file.workload));
         if let Some(parts) = &mut file.cluster.disaggregation {
             parts.protocol = groups.iter().find_map(|group| group.handover);
         }
@@ -367,6 +367,20 @@ fn settings(
         sglang::keep(settings, (config, cluster), served, asked)?;
     }
     Ok(settings)
+}
+
+/// Where no block is asked for, that of the engines' makers, with the latencies that all blocks have: vLLM's leaves out
+/// end-to-end times unless its flag asks for them.
+fn settle_block(report: &mut ReportConfig, of_makers: ReportFormat) {
+    let is_asked = report.format.is_some();
+    let block = *report.format.get_or_insert(of_makers);
+    let metrics = &mut report.percentile_metrics;
+    if !is_asked
+        && block == ReportFormat::Vllm
+        && *metrics == ReportConfig::default().percentile_metrics
+    {
+        metrics.push("e2el".to_owned());
+    }
 }
 
 /// The benchmark block of those who made the engines; SGLang's where they are no single maker's, and where its tool

@@ -17,11 +17,13 @@ use crate::cli::failure::{Failure, overrides};
     servecast calibrate --server server.toml run1.jsonl run2.txt --hold-out run3.txt\n  \
     servecast calibrate measured.toml --fit cluster.api_delay_ms=5+-5 \
 --fit cluster.engine.host.schedule_us=0+-500\n\n\
-    A run is a scenario with a table [measured] (its variants are runs too; those with\n\
-    `hold_out = true` are scored only), an experiment as `servecast validate` takes it, or,\n\
-    with --server, what a benchmark tool printed or wrote. A parameter is any number of the\n\
-    scenario that may be a fraction: PATH=CENTRE*/SPREAD is a factor known within a share (1*/0.2),\n\
-    PATH=CENTRE+-SPREAD an amount (5+-10), at least 0.\n\n\
+    A run is one of:\n\
+    * a scenario with a table [measured]; its variants are runs too, and `hold_out = true` in one\n\
+    \x20 makes it scored only;\n\
+    * an experiment, as `servecast validate` takes it;\n\
+    * with --server, what a benchmark tool printed or wrote.\n\n\
+    --fit takes any number of the scenario that may be a fraction. PATH=CENTRE*/SPREAD is a factor\n\
+    known within a share, as in 1*/0.2. PATH=CENTRE+-SPREAD is an amount of at least 0, as in 5+-10.\n\n\
     Exit codes: 0 every duration, mean and median of the held-out runs (of the fitted, if none\n\
     is held out) is within the limit, 1 one is not, 2 bad arguments or input.")]
 pub(in crate::cli) struct CalibrateArguments {

@@ -13,7 +13,7 @@ fn help(command: &str) -> String {
     lines.join("\n")
 }
 
-pub(super) const COMMANDS: [&str; 29] = [
+pub(super) const COMMANDS: [&str; 30] = [
     "",
     "init",
     "run",
@@ -38,6 +38,7 @@ pub(super) const COMMANDS: [&str; 29] = [
     "profile probe",
     "plan",
     "report",
+    "calibrate",
     "validate",
     "conformance",
     "schema",
