@@ -186,7 +186,7 @@ impl Phases {
             }
             Occurrence::Left(instance, life, _) => {
                 let stalled = self.pace(instance).stalled;
-                let before = self.stalled_before.remove(&life.id).unwrap_or_default();
+                let before = self.forget_stalled(life.id);
                 let record = records.at(lane.place(life.id));
                 if let Some(lost) = self.preemptions.take(life.id) {
                     record.preempted += at - lost.since;
@@ -237,6 +237,16 @@ impl Phases {
             record.preempted += at - lost.since;
             record.stalled += minus(stalled, lost.stalled);
         });
+    }
+
+    /// For how long a request that leaves was stalled where it was before, if it moved: none of most runs did, and
+    /// an empty table need not be searched.
+    #[inline]
+    fn forget_stalled(&mut self, id: RequestId) -> SimDuration {
+        if self.stalled_before.is_empty() {
+            return SimDuration::ZERO;
+        }
+        self.stalled_before.remove(&id).unwrap_or_default()
     }
 
     fn pace(&mut self, instance: InstanceId) -> &mut Pace {

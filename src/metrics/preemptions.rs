@@ -85,6 +85,9 @@ impl Preemptions {
 
     /// Forgets a request, because it leaves.
     pub fn take(&mut self, id: RequestId) -> Option<Lost> {
+        if self.lost.is_empty() {
+            return None;
+        }
         let lost = self.lost.remove(&id)?;
         self.resumed -= usize::from(lost.resumed_in.is_some());
         Some(lost)

@@ -153,7 +153,8 @@ impl Recorder {
     }
 
     fn leave(&mut self, at: SimTime, life: &Life, finish: Finish) {
-        let before = self.handed_over.remove(&life.id);
+        let moves = !self.handed_over.is_empty();
+        let before = if moves { self.handed_over.remove(&life.id) } else { None };
         let record = self.requests.at(self.lane.place(life.id));
         let scheduled = life.first_scheduled.unwrap_or(at);
         if let Some(before) = before {

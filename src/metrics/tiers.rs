@@ -80,14 +80,28 @@ impl TierLog {
         }
     }
 
+    #[inline]
     pub(super) fn served(&mut self, instance: InstanceId, id: RequestId) {
+        if !self.loading.is_empty() {
+            self.count_served(instance, id);
+        }
+    }
+
+    fn count_served(&mut self, instance: InstanceId, id: RequestId) {
         let Some(Loading { tokens, .. }) = self.loading.remove(&id) else { return };
         let of = &mut self.replica(instance).tokens;
         of.iter_mut().zip(tokens).for_each(|(sum, tokens)| *sum += u64::from(tokens));
     }
 
     /// A request has left, or is sent again: what comes for it is not for it any more.
+    #[inline]
     pub(super) fn left(&mut self, id: RequestId, is_answered: bool) {
+        if !self.loading.is_empty() || !self.handed_over.is_empty() {
+            self.forget(id, is_answered);
+        }
+    }
+
+    fn forget(&mut self, id: RequestId, is_answered: bool) {
         self.loading.remove(&id);
         let waited = self.handed_over.remove(&id);
         self.waited.extend(waited.filter(|_| is_answered));

@@ -5,9 +5,18 @@ const DIGIT_BITS_MAX: u32 = 12;
 /// Below this many values comparing is faster.
 const FEW: usize = 512;
 
-/// Sorts by the bits from `low` on.
+/// Sorts by the bits from `low` on; equal values keep their order. With one list beside, where
+/// [`sorted_by_high_bits`] has two.
 pub(crate) fn sort_by_high_bits(values: &mut Vec<u64>, low: u32) {
-    *values = sorted_by_high_bits(values, low);
+    if values.len() < FEW {
+        return values.sort_by_key(|value| value >> low);
+    }
+    let Some(Digits { lowest, bits, passes }) = Digits::of(values, low) else { return };
+    let mut target = vec![0; values.len()];
+    for pass in 0..passes {
+        scatter(values, &mut target, lowest + pass * bits, bits);
+        std::mem::swap(values, &mut target);
+    }
 }
 
 /// These values in the order of their bits from `low` on; equal ones keep their order. From the lowest
@@ -19,25 +28,41 @@ pub(crate) fn sorted_by_high_bits(values: &[u64], low: u32) -> Vec<u64> {
         sorted.sort_by_key(|value| value >> low);
         return sorted;
     }
-    let first = values[0];
-    let differ = values.iter().fold(0, |bits, value| bits | (value ^ first)) >> low << low;
-    if differ == 0 {
+    let Some(Digits { lowest, bits, passes }) = Digits::of(values, low) else {
         return values.to_vec();
-    }
-    let lowest = differ.trailing_zeros();
-    let width = u64::BITS - differ.leading_zeros() - lowest;
-    let passes = width.div_ceil(DIGIT_BITS_MAX);
-    let digit_bits = width.div_ceil(passes);
+    };
     let mut sorted = vec![0; values.len()];
-    scatter(values, &mut sorted, lowest, digit_bits);
+    scatter(values, &mut sorted, lowest, bits);
     if passes > 1 {
         let mut target = vec![0; values.len()];
         for pass in 1..passes {
-            scatter(&sorted, &mut target, lowest + pass * digit_bits, digit_bits);
+            scatter(&sorted, &mut target, lowest + pass * bits, bits);
             std::mem::swap(&mut sorted, &mut target);
         }
     }
     sorted
+}
+
+/// The digits in which values differ.
+struct Digits {
+    lowest: u32,
+    bits: u32,
+    passes: u32,
+}
+
+impl Digits {
+    /// Of values from the bit `low` on; nothing where they are all equal.
+    fn of(values: &[u64], low: u32) -> Option<Self> {
+        let first = values.first()?;
+        let differ = values.iter().fold(0, |bits, value| bits | (value ^ first)) >> low << low;
+        if differ == 0 {
+            return None;
+        }
+        let lowest = differ.trailing_zeros();
+        let width = u64::BITS - differ.leading_zeros() - lowest;
+        let passes = width.div_ceil(DIGIT_BITS_MAX);
+        Some(Self { lowest, bits: width.div_ceil(passes), passes })
+    }
 }
 
 /// Puts values in the order of one digit, equal ones in the order they have.
@@ -112,6 +137,9 @@ mod tests {
                 let mut compared = values.clone();
                 compared.sort_by_key(|value| value >> low);
                 assert_eq!(sorted_by_high_bits(&values, low), compared, "{bits} from {shift}");
+                let mut in_place = values;
+                sort_by_high_bits(&mut in_place, low);
+                assert_eq!(in_place, compared, "{bits} from {shift}");
             }
         }
     }

@@ -37,7 +37,11 @@ impl Instance {
         let Some(told) = &mut self.told else { return Vec::new() };
         let mut events = std::mem::take(told);
         if let Some(cache) = self.scheduler.prefix_cache_mut() {
-            events.append(&mut cache.take_events());
+            let mut more = cache.take_events();
+            if events.is_empty() {
+                return more;
+            }
+            events.append(&mut more);
         }
         events
     }

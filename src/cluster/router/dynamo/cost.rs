@@ -12,6 +12,7 @@
 //! (`router_prefill_load_model`).
 
 use super::Overlap;
+use super::load::Standing;
 use crate::scenario::DynamoConfig;
 
 /// Which workers a router chooses from.
@@ -114,6 +115,20 @@ impl Weights {
         let raw = (state.prefill_tokens + self.prompt_tokens.max(cached)) as f64;
         let credit = self.credit_of(state.prefill_tokens) * device + lower;
         self.scale * (raw / self.block_size - credit).max(0.0) + blocks + requests
+    }
+
+    /// Whether [`fresh`](Self::fresh) costs what [`cost`](Self::cost) does of ranks that have nothing of the prompt.
+    pub(super) fn know_fresh(&self) -> bool {
+        self.prefill == Prefill::Counts && self.decay <= 0.0
+    }
+
+    /// The cost of a rank that has nothing of the prompt, cached or active, of which so many blocks would come to it.
+    /// Of a fleet most ranks are like that.
+    #[inline]
+    pub(super) fn fresh(&self, load: &Standing, blocks: f64) -> f64 {
+        let raw = load.prefill_tokens + self.prompt_tokens as f64;
+        let blocks = load.blocks + blocks;
+        self.scale * (raw / self.block_size) + blocks + self.request * load.requests
     }
 
     /// Those of a prompt that are in device memory alone are counted without rounding.

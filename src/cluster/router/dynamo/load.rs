@@ -21,6 +21,24 @@ pub struct Load {
     pub requests: u32,
 }
 
+/// The same in floats, which hold whole numbers below 2^53 as they are: a decision reads those of all ranks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Standing {
+    pub prefill_tokens: f64,
+    pub blocks: f64,
+    pub requests: f64,
+}
+
+impl From<Load> for Standing {
+    fn from(load: Load) -> Self {
+        Self {
+            prefill_tokens: load.prefill_tokens as f64,
+            blocks: load.blocks as f64,
+            requests: f64::from(load.requests),
+        }
+    }
+}
+
 /// What is booked on a rank.
 #[derive(Debug, Clone, Default)]
 struct Booked {
@@ -69,6 +87,7 @@ struct Booking {
 #[derive(Debug, Clone, Default)]
 pub struct Loads {
     ranks: Vec<Booked>,
+    standings: Vec<Standing>,
     /// Blocks of prompts, with the live requests of each rank that have them.
     active: Paths<u32>,
     bookings: FxHashMap<RequestKey, Booking>,
@@ -78,6 +97,17 @@ impl Loads {
     /// Ranks up to this number are known from now on.
     pub fn grow(&mut self, ranks: usize) {
         self.ranks.resize_with(self.ranks.len().max(ranks), Booked::default);
+        self.standings.resize(self.ranks.len(), Standing::default());
+    }
+
+    /// What is booked on all ranks, by number.
+    pub(super) fn standings(&self) -> &[Standing] {
+        &self.standings
+    }
+
+    /// What is booked on a rank has changed.
+    fn note(&mut self, rank: Rank) {
+        self.standings[rank.index()] = self.of(rank).into();
     }
 
     /// What is booked on a rank.
@@ -116,6 +146,7 @@ impl Loads {
         let booking = Booking { rank, prefill_tokens, prompt, output_blocks: 0, weight: 1.0 };
         let before = self.bookings.insert(key, booking);
         assert!(before.is_none(), "{key:?} is booked once");
+        self.note(rank);
     }
 
     /// Where a request is booked.
@@ -127,13 +158,22 @@ impl Loads {
     pub fn prefill_done(&mut self, key: RequestKey) {
         if let Some(booking) = self.bookings.get_mut(&key) {
             let tokens = std::mem::take(&mut booking.prefill_tokens);
-            self.ranks[booking.rank.index()].prefill_tokens -= tokens;
+            let rank = booking.rank;
+            self.ranks[rank.index()].prefill_tokens -= tokens;
+            self.note(rank);
         }
     }
 
     /// A block of the answer is begun. A weight is that of all blocks of the answer and of the blocks of the prompt
     /// from its end up to the first one that another request has as well.
     pub fn output_block(&mut self, key: RequestKey, weight: Option<f64>) {
+        self.begin_output_block(key, weight);
+        if let Some(rank) = self.rank_of(key) {
+            self.note(rank);
+        }
+    }
+
+    fn begin_output_block(&mut self, key: RequestKey, weight: Option<f64>) {
         let Some(booking) = self.bookings.get_mut(&key) else { return };
         let booked = &mut self.ranks[booking.rank.index()];
         booking.output_blocks += 1;
@@ -177,6 +217,7 @@ impl Loads {
         if booked.parts.len() < parts {
             booked.sum_up();
         }
+        self.note(rank);
     }
 
     /// All that is booked on a rank is gone with it.

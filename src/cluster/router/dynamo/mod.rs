@@ -96,6 +96,14 @@ pub struct Overlap {
     pub disk: u32,
 }
 
+impl Overlap {
+    /// Whether there are none.
+    #[inline]
+    pub const fn is_none(&self) -> bool {
+        self.device | self.host | self.disk == 0
+    }
+}
+
 /// A request that asks for a rank.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {

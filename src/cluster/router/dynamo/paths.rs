@@ -4,6 +4,7 @@
 //! a prompt costs a look-up and a comparison for each edge that it shares, and not for each block. The name of the first
 //! block of an edge says where it begins, as names are chained.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -62,12 +63,8 @@ impl<V: Copy> Paths<V> {
             let Some(&id) = self.by_first.get(&path[at]) else {
                 let mut value = first;
                 change(&mut value);
-                self.add(Edge {
-                    list: path.clone(),
-                    from: at as u32,
-                    to: path.len() as u32,
-                    holders: vec![(rank, value)],
-                });
+                let id = self.add(path.clone(), at as u32..path.len() as u32);
+                self.edges[id as usize].holders.push((rank, value));
                 return new + (path.len() - at) as u32;
             };
             let same = self.same(id, &path[at..]);
@@ -181,33 +178,30 @@ impl<V: Copy> Paths<V> {
     fn cut(&mut self, id: u32, at: usize) {
         let edge = &mut self.edges[id as usize];
         let middle = edge.from + at as u32;
-        let behind = Edge {
-            list: edge.list.clone(),
-            from: middle,
-            to: edge.to,
-            holders: edge.holders.clone(),
-        };
-        edge.to = middle;
-        self.add(behind);
+        let behind = middle..std::mem::replace(&mut edge.to, middle);
+        let (list, holders) = (edge.list.clone(), edge.holders.clone());
+        let id = self.add(list, behind);
+        self.edges[id as usize].holders.extend(holders);
     }
 
-    fn add(&mut self, edge: Edge<V>) {
-        let first = edge.blocks()[0];
+    /// An edge that nobody holds yet, in the memory of one that is gone where there is one.
+    fn add(&mut self, list: Arc<[u64]>, Range { start, end }: Range<u32>) -> u32 {
+        let first = list[start as usize];
         let id = if let Some(id) = self.free.pop() {
-            self.edges[id as usize] = edge;
+            let edge = &mut self.edges[id as usize];
+            (edge.list, edge.from, edge.to) = (list, start, end);
             id
         } else {
-            self.edges.push(edge);
+            self.edges.push(Edge { list, from: start, to: end, holders: Vec::new() });
             self.edges.len() as u32 - 1
         };
         self.by_first.insert(first, id);
+        id
     }
 
     fn remove(&mut self, id: u32) {
         let edge = &mut self.edges[id as usize];
         self.by_first.remove(&edge.blocks()[0]);
-        edge.list = [].into();
-        (edge.from, edge.to) = (0, 0);
         self.free.push(id);
     }
 }

@@ -443,6 +443,20 @@ impl KvRouter {
             if decays { least().unwrap_or(0) } else { 0 },
         );
         let mut candidates = std::mem::take(&mut self.scratch.candidates);
+        let temperature = self.config.router_temperature;
+        if options.is_none() && self.are_all_weighed(overlaps) && weights.know_fresh() {
+            let blocks = f64::from(ask.prompt.blocks);
+            let each = self.loads.standings().iter().zip(overlaps).zip(&self.scratch.active);
+            let costs = (0..).map(Rank).zip(each).map(|(rank, ((load, overlap), active))| {
+                if *active == 0 && overlap.is_none() {
+                    return (rank, weights.fresh(load, blocks));
+                }
+                (rank, weights.cost(&self.state(ask, overlaps, rank)))
+            });
+            let chosen = candidates.choose(costs, temperature, ask.key, draw);
+            self.scratch.candidates = candidates;
+            return chosen;
+        }
         let options = options.filter(|one| !one.preferred_taints.is_empty());
         let costs = self.scratch.eligible.iter().map(|&rank| {
             let cost = weights.cost(&self.state(ask, overlaps, rank));
@@ -450,9 +464,17 @@ impl KvRouter {
             let weights = self.fleet.get(rank).map_or(0.0, |one| one.preference(options));
             (rank, preferred(cost, weights))
         });
-        let chosen = candidates.choose(costs, self.config.router_temperature, ask.key, draw);
+        let chosen = candidates.choose(costs, temperature, ask.key, draw);
         self.scratch.candidates = candidates;
         chosen
+    }
+
+    /// Whether all ranks that ever were may be chosen, each by what is booked on it and cached there.
+    fn are_all_weighed(&self, overlaps: &[Overlap]) -> bool {
+        let ranks = self.loads.standings().len();
+        self.config.router_track_active_blocks
+            && [self.scratch.eligible.len(), self.scratch.active.len(), overlaps.len()]
+                == [ranks; 3]
     }
 
     /// Requests that wait at the router.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use proptest::prelude::*;
 
+use super::cost::{State, Weights};
 use super::*;
 use crate::rng::{Seed, Stream, mix};
 use crate::scenario::{
@@ -116,6 +117,7 @@ proptest! {
                 prop_assert_eq!(load.requests as usize, here.len());
                 prop_assert_eq!(load.prefill_tokens, here.iter().map(|one| one.2).sum::<u64>());
                 prop_assert_eq!(load.blocks, (named + own).round() as u64);
+                prop_assert_eq!(loads.standings()[rank.index()], load.into());
                 let asked = prompt(&path);
                 let active = blocks.iter().copied().collect::<HashSet<_>>();
                 let told = runs_of(|tell| loads.active_runs(&asked, &mut Vec::new(), tell));
@@ -129,6 +131,29 @@ proptest! {
             prop_assert_eq!(loads.of(rank), Load { prefill_tokens: 0, blocks: 0, requests: 0 });
         }
         prop_assert_eq!(loads.kept(), 0);
+    }
+
+    /// Ranks that have nothing of a prompt are weighed in short, to the same bits.
+    #[test]
+    fn a_rank_without_the_prompt_costs_what_any_rank_does(
+        (prefill_tokens, blocks, requests) in (0..1_000_000_u64, 0..100_000_u64, 0..1000_u32),
+        (prompt_tokens, block_size) in (1..200_000_u64, 1..129_u32),
+        (scale, weight, credit) in (0.0..4.0_f64, 0.0..4.0_f64, 0.0..2.0_f64),
+    ) {
+        let config = DynamoConfig {
+            prefill_load_scale: scale,
+            decode_active_request_weight: weight,
+            overlap_score_credit: credit,
+            ..DynamoConfig::default()
+        };
+        let weights = Weights::new(&config, Pool::Aggregated, block_size, prompt_tokens, true, 0);
+        prop_assert!(weights.know_fresh());
+        let more = prompt_tokens as u32 / block_size;
+        let overlap = Overlap::default();
+        let state = State { overlap, prefill_tokens, blocks: blocks + u64::from(more), requests };
+        let load = Load { prefill_tokens, blocks, requests };
+        let fresh = weights.fresh(&load.into(), f64::from(more));
+        prop_assert_eq!(fresh.to_bits(), weights.cost(&state).to_bits());
     }
 
     /// What was sent, against a map of expiries.
