@@ -6,6 +6,11 @@
 //! Where nothing changes (r = 0) the two agree. Without pairs the variances of both add up, and the degrees
 //! of freedom are those of Welch and Satterthwaite.
 //!
+//! Seeds that resample one trace are draws of a bootstrap (B. Efron, Bootstrap methods: another look at the jackknife, Annals
+//! of Statistics, 1979): how far their figures spread is how far those of other traces do, however many draws
+//! there are. So the deviation of one draw takes the place of that of their mean, and what the number of draws
+//! leaves open of the mean is added: s·√(1 + 1/n) for s/√n.
+//!
 //! Where seeds were added because of what the first showed ([`super::Rounds`]), there are two intervals: by the
 //! deviation of the first seeds, and by that of all. The wider one counts.
 
@@ -20,11 +25,22 @@ pub enum Pairing {
     Independent,
 }
 
+/// What seeds draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Draws {
+    /// Requests of their own: the more seeds, the better is the mean known.
+    Requests,
+    /// Stretches of one trace, beyond which it tells nothing.
+    Stretches,
+}
+
 /// What an interval rests on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Basis {
     /// How the values belong together.
     pub pairing: Pairing,
+    /// What seeds draw.
+    pub draws: Draws,
     /// The share of intervals that hold the truth, 0 to 1.
     pub confidence: f64,
     /// How many values, from the first on, were there before others were added.
@@ -126,7 +142,12 @@ impl StandardError {
                 (sum, freedom)
             }
         };
-        Self { of_mean: (variance / count as f64).sqrt(), freedom }
+        let share = 1.0 / count as f64;
+        let share = match basis.draws {
+            Draws::Requests => share,
+            Draws::Stretches => 1.0 + share,
+        };
+        Self { of_mean: (variance * share).sqrt(), freedom }
     }
 
     fn half_width(&self, basis: Basis) -> f64 {

@@ -2,7 +2,7 @@
 
 use super::contestant::Contestant;
 use super::runs::Runs;
-use super::{Difference, Verdict, holm};
+use super::{Difference, Draws, Verdict, holm};
 use crate::metrics::bench::{MetricKey, Tool};
 use crate::study::{self, Sense};
 
@@ -65,6 +65,8 @@ impl Findings {
             finding.together = Some(Verdict::new(&finding.found, sense, stands));
         }
         let judged = each.iter().flat_map(|one| &one.judged);
+        // More seeds of a trace would not narrow them.
+        let judged = judged.filter(|_| runs.basis.draws == Draws::Requests);
         let wide = judged.filter(|finding| !runs.rounds.is_narrow(&finding.found)).count();
         Self { each, wide, is_without_chance: runs.is_without_chance() }
     }

@@ -30,7 +30,7 @@ mod verdict;
 mod tests;
 
 pub use contestant::Contestant;
-pub use difference::{Basis, Difference, Pairing, Relative};
+pub use difference::{Basis, Difference, Draws, Pairing, Relative};
 pub use findings::{Against, Finding, Findings, Part, plain, title};
 pub use holm::holm;
 pub use interval::{Interval, quantity};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contestant::Contestant;
 use super::question::{Compare, CompareError};
-use super::{Basis, Difference, Pairing, Rounds};
+use super::{Basis, Difference, Draws, Pairing, Rounds};
 use crate::load::{Cases, Listener, LoadError, Note, Origin, Progress};
 use crate::metrics::{RequestRecord, Status};
 use crate::problem::Problem;
@@ -88,12 +88,20 @@ impl Runs {
             of: all.iter().map(|_| Vec::new()).collect(),
             judged: Vec::new(),
             rounds: Rounds { first, most, within: question.within },
-            basis: Basis { pairing: question.pairing, confidence: question.confidence, first },
+            basis: Basis {
+                pairing: question.pairing,
+                draws: Draws::Requests,
+                confidence: question.confidence,
+                first,
+            },
         };
         let listener = &question.listener;
         // One run each tells which figures there are, before all others are waited for.
         runs.simulate(all.len(), (does, listener), 1)?;
         runs.check_names(&question.metrics)?;
+        if runs.are_resampled() {
+            runs.basis.draws = Draws::Stretches;
+        }
         let mut seeds = first;
         loop {
             runs.simulate(all.len(), (does, listener), seeds)?;
@@ -104,7 +112,10 @@ impl Runs {
                 .flat_map(|other| runs.judged.iter().map(move |name| (other, name)))
                 .filter_map(|(other, name)| runs.difference(other, name))
                 .collect();
-            seeds = runs.rounds.seeds(there, &found);
+            // More draws of a trace tell no more of other traces.
+            if runs.basis.draws == Draws::Requests {
+                seeds = runs.rounds.seeds(there, &found);
+            }
             if seeds == there {
                 runs.check_losses(all, listener)?;
                 return Ok(runs);

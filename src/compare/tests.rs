@@ -1,5 +1,6 @@
 //! Laws of comparisons: intervals hold the truth as often as they say.
 
+use rand::Rng as _;
 use rand_distr::{Distribution, LogNormal, Normal};
 
 use super::*;
@@ -9,7 +10,7 @@ use crate::study::Sense;
 const CONFIDENCE: f64 = 0.95;
 
 fn basis(pairing: Pairing, first: usize) -> Basis {
-    Basis { pairing, confidence: CONFIDENCE, first }
+    Basis { pairing, draws: Draws::Requests, confidence: CONFIDENCE, first }
 }
 
 /// Draws the pair of a seed.
@@ -45,6 +46,30 @@ fn coverage(draw: Draw<'_>, truth: (f64, f64), pairing: Pairing, rounds: Rounds)
         relative += u32::from((ratio.change - truth.1).abs() <= ratio.half_width);
     }
     (f64::from(absolute) / f64::from(COMPARISONS), f64::from(relative) / f64::from(COMPARISONS))
+}
+
+/// Draws of one trace tell no more than the trace does, however many there are.
+#[test]
+fn intervals_of_resampled_traces_hold_the_truth_whatever_the_number_of_draws() {
+    const BLOCKS: usize = 24;
+    let mut stream = Seed(11).stream("resampled", 0);
+    let normal = Normal::new(0.0, 1.0).unwrap();
+    for draws in [10, 50] {
+        let basis = Basis { draws: Draws::Stretches, ..basis(Pairing::Paired, draws) };
+        let mut held = 0;
+        for _ in 0..1000 {
+            let blocks: Vec<f64> = (0..BLOCKS).map(|_| normal.sample(&mut stream)).collect();
+            let mut stretch = || {
+                let picked =
+                    (0..BLOCKS).map(|_| blocks[(stream.next_u64() % BLOCKS as u64) as usize]);
+                picked.sum::<f64>() / BLOCKS as f64
+            };
+            let b: Vec<f64> = (0..draws).map(|_| 100.0 + stretch()).collect();
+            let found = Difference::new(&vec![100.0; draws], &b, basis);
+            held += u32::from(found.difference().abs() <= found.half_width);
+        }
+        assert!(held >= 920, "{held} of 1000 intervals of {draws} draws");
+    }
 }
 
 const ROUNDS: [Rounds; 3] = [

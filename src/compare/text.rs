@@ -72,7 +72,8 @@ fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
 }
 
 /// What a comparison says of traces.
-const RESAMPLED: &str = "Each seed sends a stretch resampled from the trace, the same in all scenarios; `--point` replays it as recorded.";
+const RESAMPLED: &str = "Each seed sends a stretch resampled from the trace; `--point` replays it as recorded. Intervals are of other traffic \
+                         like it: more seeds do not narrow them.";
 
 /// What a comparison says of which nothing is drawn.
 const WITHOUT_CHANCE: &str = "Nothing in these runs is drawn: every seed sends the same requests, so differences have no intervals and say \

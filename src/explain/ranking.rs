@@ -8,7 +8,7 @@ use super::ExplainError;
 use super::changes::Change;
 use super::pick::Metric;
 use super::trials::{Candidate, Trials};
-use crate::compare::{Basis, Difference, Pairing, Relative, Verdict, holm};
+use crate::compare::{Basis, Difference, Draws, Pairing, Relative, Verdict, holm};
 use crate::load::{Draft, Listener};
 use crate::resolved::Scenario;
 use crate::stats::mean;
@@ -138,7 +138,11 @@ pub(super) fn difference(now: &[Outcome], then: &[Outcome], scale: Scale) -> Dif
         return Difference { mean_a, mean_b, half_width: 0.0, relative, p_value: 1.0, count: 1 };
     }
     let (pairing, confidence) = (Pairing::Paired, scale.confidence);
-    Difference::new(&now, &then, Basis { pairing, confidence, first: seeds })
+    Difference::new(
+        &now,
+        &then,
+        Basis { pairing, draws: Draws::Requests, confidence, first: seeds },
+    )
 }
 
 impl Ranked {

@@ -46,7 +46,7 @@ struct Recipe {
     tp: u32,
     ep: u32,
     dp_attention: bool,
-    /// The days from which and up to which it was in use.
+    /// The day from which it was in use, and that on which another took its place.
     from: String,
     until: Option<String>,
     flags: Fields,
@@ -101,10 +101,11 @@ impl Recipe {
     /// then what is in use last is nearest.
     fn days_apart(&self, day: Option<i64>) -> i64 {
         let from = days(&self.from).unwrap_or(0);
+        // The day on which the next one came.
         let until = self.until.as_deref().and_then(days);
         match day {
             Some(day) if day < from => from - day,
-            Some(day) => until.map_or(0, |until| (day - until).max(0)),
+            Some(day) => until.map_or(0, |until| (day - until + 1).max(0)),
             None => -from,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Sglang;
 use super::sequence::Status;
-use crate::engine::scheduler::Backlog;
+use crate::engine::scheduler::{Backlog, Handoff};
 
 impl Sglang {
     pub(super) fn backlog_of_all(&self) -> Backlog {
@@ -10,7 +10,10 @@ impl Sglang {
         for (slot, sequence) in (0..).zip(&self.sequences) {
             let (prompt, generated) = (sequence.life.prompt_tokens, self.generated(slot));
             match sequence.status {
-                Status::Waiting => backlog.add_waiting(prompt, generated, false),
+                Status::Waiting => {
+                    let is_apart = sequence.handoff == Handoff::PrefilledElsewhere;
+                    backlog.add_waiting(prompt, generated, is_apart);
+                }
                 status if status.is_received() => backlog.add_waiting(prompt, generated, true),
                 Status::Admitted | Status::LastInFlight if generated > 0 => {
                     backlog.add_decode(prompt + generated);

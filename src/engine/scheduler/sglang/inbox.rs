@@ -2,8 +2,10 @@
 //! `sglang/srt/managers/scheduler_components/recv_skipper.py`).
 //!
 //! With an interval above 1, new requests are looked for only once the steps since the last look
-//! weigh as much: a step that only decodes weighs 1, one that prefills more than any interval. An
-//! engine without work turns so fast that it looks at once.
+//! weigh as much: a step that only decodes weighs 1, one that prefills 1000. An engine without work
+//! turns so fast that it looks at once.
+//!
+//! Left out: that clients leave is heard of at a look, too; here at once.
 
 use super::Sglang;
 use crate::engine::StepPlan;
@@ -42,6 +44,23 @@ impl Inbox {
         self.unread.retain(|&other| other != slot);
     }
 
+    /// Requests that have come and are not read.
+    pub(super) fn unread(&self) -> u32 {
+        self.unread.len() as u32
+    }
+
+    /// The first of them.
+    pub(super) fn head(&self) -> Option<u32> {
+        self.unread.first().copied()
+    }
+
+    /// Remembers what the step does.
+    pub(super) fn remember(&mut self, plan: &StepPlan) {
+        let prefills = plan.shape.prefill_seqs > 0;
+        let weight = if prefills { PREFILL_WEIGHT } else { 1 };
+        self.latest = (!plan.is_empty()).then_some(weight);
+    }
+
     /// Whether it is time to look before this step.
     fn opens(&mut self) -> bool {
         let Some(latest) = self.latest else {
@@ -59,23 +78,20 @@ impl Inbox {
 
 impl Sglang {
     /// Reads what has come, if it is time to.
-    pub(super) fn read_inbox(&mut self) {
-        if self.inbox.is_always_open() || !self.inbox.opens() {
-            return;
+    pub(super) fn read_in_time(&mut self) {
+        if !self.inbox.is_always_open() && self.inbox.opens() {
+            self.read_all();
         }
+    }
+
+    /// Reads what has come; whether there was something.
+    pub(super) fn read_all(&mut self) -> bool {
         let mut unread = std::mem::take(&mut self.inbox.unread);
+        let is_news = !unread.is_empty();
         for slot in unread.drain(..) {
             self.accept(slot);
         }
         self.inbox.unread = unread;
-    }
-
-    /// Remembers what the step does; whether it does nothing although requests have come, so that the
-    /// engine turns again at once.
-    pub(super) fn turns_again(&mut self, plan: &StepPlan) -> bool {
-        let prefills = plan.shape.prefill_seqs > 0;
-        let weight = if prefills { PREFILL_WEIGHT } else { 1 };
-        self.inbox.latest = (!plan.is_empty()).then_some(weight);
-        plan.is_empty() && self.in_flight == 0 && !self.inbox.unread.is_empty()
+        is_news
     }
 }

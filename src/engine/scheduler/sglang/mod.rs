@@ -179,17 +179,8 @@ impl Sglang {
         Some(max_tokens.min(by_length).min(by_memory))
     }
 
-    /// Decides the next step.
-    fn decide(&mut self, now: SimTime, plan: &mut StepPlan) {
-        plan.clear();
-        self.read_inbox();
-        self.retractions_from = 0;
-        if std::mem::take(&mut self.chunked_is_left) {
-            self.end_chunked(Finish::Aborted, plan);
-        }
-        self.checkpoint_chunked();
-        self.merge_last_prefill();
-        self.drop_finished();
+    /// Puts a prefill batch together, or a decode batch.
+    fn fill(&mut self, now: SimTime, plan: &mut StepPlan) {
         if self.handoffs.hands_over {
             // Nobody decodes here, which is what else would end it.
             self.is_full = false;
@@ -199,14 +190,6 @@ impl Sglang {
         }
         if !self.plan_prefill(now, plan) && !self.running.is_empty() {
             self.plan_decode(plan);
-        }
-        if !plan.is_empty() {
-            self.in_flight += 1;
-            if let Cache::State(cache) = &mut self.cache {
-                cache.tell();
-            }
-        } else if self.in_flight == 0 && self.waiting.is_empty() && self.running.is_empty() {
-            self.ratio.reset();
         }
     }
 
@@ -285,10 +268,27 @@ impl Schedule for Sglang {
     }
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
-        self.decide(now, plan);
-        if !self.inbox.is_always_open() && self.turns_again(plan) {
-            self.decide(now, plan);
-            self.turns_again(plan);
+        plan.clear();
+        self.read_in_time();
+        self.retractions_from = 0;
+        if std::mem::take(&mut self.chunked_is_left) {
+            self.end_chunked(Finish::Aborted, plan);
+        }
+        self.checkpoint_chunked();
+        self.merge_last_prefill();
+        self.drop_finished();
+        self.fill(now, plan);
+        if plan.is_empty() && self.in_flight == 0 && self.read_all() {
+            self.fill(now, plan);
+        }
+        self.inbox.remember(plan);
+        if !plan.is_empty() {
+            self.in_flight += 1;
+            if let Cache::State(cache) = &mut self.cache {
+                cache.tell();
+            }
+        } else if self.in_flight == 0 && self.waiting.is_empty() && self.running.is_empty() {
+            self.ratio.reset();
         }
     }
 
@@ -303,7 +303,7 @@ impl Schedule for Sglang {
         let parked = usize::from(self.chunked.as_ref().is_some_and(is_parked));
         let listed = self.running.len() + self.last_prefill.len() + parked;
         Load {
-            waiting: self.waiting.len() as u32 + self.handoffs.waiting(),
+            waiting: self.waiting.len() as u32 + self.handoffs.waiting() + self.inbox.unread(),
             running: (listed - self.finished.len()) as u32 + self.last_in_flight,
             kv_blocks: self.pool / self.settings.page_size,
             kv_blocks_free: self.reclaimable() / self.settings.page_size,
@@ -338,7 +338,8 @@ impl Schedule for Sglang {
     }
 
     fn head(&self) -> Option<RequestId> {
-        let head = self.waiting.front().copied().or_else(|| self.handoffs.head());
+        let head = self.waiting.front().copied();
+        let head = head.or_else(|| self.handoffs.head()).or_else(|| self.inbox.head());
         head.map(|slot| self.sequences[slot as usize].life.id)
     }
 
