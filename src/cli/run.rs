@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
     if !arguments.servers.is_given() && loaded.iter().any(|one| assumes_servers(&one.scenario)) {
         say(
-            "These are typical servers. `servecast plan` buys for servers that are slower than 19 of 20 like them, which \
+            "Servers that nobody measured are typical ones here. `servecast plan` buys for those slower than 19 of 20 like them, which \
              `--servers slow` simulates",
         );
     }

@@ -65,7 +65,11 @@ fn reason(draft: &Draft) -> &'static str {
     } else if draft.get(&["cluster", "host"]).and_then(Value::as_str) == Some("none") {
         "`cluster.host = \"none\"` turns that off. Leave it or this option out"
     } else if draft.get(&["cluster", "step_time"]).is_some() {
-        "`cluster.step_time` says how long steps take. Leave it or this option out"
+        "`cluster.step_time` says how long steps take, as in the folder of a run. Leave it out and name the \
+         scenario file, or leave this option out"
+    } else if draft.get(&["cluster", "groups"]).is_some() {
+        "each of `cluster.groups` says how long steps take, or how far its servers differ is not known. Leave this \
+         option out"
     } else {
         "how far servers like them differ is not known. Leave this option out"
     }

@@ -213,5 +213,5 @@ fn expected(class: ServerClass, server: Unstated) -> String {
         return "not calibrated against a run".to_owned();
     }
     let (server, changed) = (server.title(), changed.join(", "));
-    format!("slower than alone, as on {server} in published runs ({changed})")
+    format!("times what they take alone, as on {server} in published runs ({changed})")
 }

@@ -43,6 +43,14 @@ pub(super) enum Traffic {
 }
 
 impl Traffic {
+    /// The file that is replayed, if one is.
+    pub(super) fn trace(&self) -> Option<&Path> {
+        match self {
+            Self::Drawn { .. } => None,
+            Self::Trace { path, .. } => Some(path),
+        }
+    }
+
     /// Requests per second, where arrivals are drawn.
     pub(super) fn rate(&self) -> Option<f64> {
         match self {

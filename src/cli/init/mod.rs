@@ -70,15 +70,15 @@ pub(super) struct InitArguments {
 }
 
 impl InitArguments {
-    /// Refuses to replace the trace by the scenario, and to name columns of no trace.
-    fn check_trace(&self) -> Result<(), Failure> {
-        let Some(trace) = &self.trace else {
-            if let Some(option) = self.columns.first_given() {
-                return Err(Failure::input(format!(
-                    "{option}: needs --trace, whose columns it names"
-                )));
-            }
-            return Ok(());
+    /// Refuses to replace the trace by the scenario, wherever it was named, and to name columns of no trace.
+    fn check_trace(&self, trace: Option<&Path>) -> Result<(), Failure> {
+        let Some(trace) = trace else {
+            return match self.columns.first_given() {
+                Some(option) => {
+                    Err(Failure::input(format!("{option}: needs --trace, whose columns it names")))
+                }
+                None => Ok(()),
+            };
         };
         let same = |path: &Path| path.canonicalize().ok();
         if same(&self.file).is_some_and(|file| same(trace) == Some(file)) {
@@ -108,13 +108,13 @@ pub(super) fn init(arguments: &InitArguments) -> Result<(), Failure> {
             there.display()
         )));
     }
-    arguments.check_trace()?;
     replace::check(file)?;
     let (stdin, stderr) = (std::io::stdin(), std::io::stderr());
     let watches = stdin.is_terminal() && stderr.is_terminal();
     let mut asker = if watches { Asker::of(stdin.lock(), stderr.lock()) } else { Asker::silent() };
     let answers = Answers::of(arguments, &mut asker)?;
     drop(asker);
+    arguments.check_trace(answers.traffic.trace())?;
     let written = text::scenario(&answers);
     replace::replace(file, |file| Ok(file.write_all(written.as_bytes())?))?;
     if output::is_stream(file) {

@@ -33,6 +33,8 @@ pub(super) struct CsvRows {
     record: ByteRecord,
     delimiter: u8,
     doubts: Doubts,
+    /// Lines by which positions are behind: with the line ends of Windows a row begins before the second half of one.
+    behind: u64,
     /// `record` holds a row that is not given out yet.
     ready: bool,
 }
@@ -46,6 +48,9 @@ impl CsvRows {
     ) -> Result<Self, TraceError> {
         let first = input.fill_buf().map_err(|error| TraceError::unreadable(path, error))?;
         let delimiter = separator(first);
+        let behind = u64::from(
+            first.split(|&c| c == b'\n').next().is_some_and(|line| line.ends_with(b"\r")),
+        );
         let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(input);
         let header = reader.byte_headers().map_err(|error| problem(path, error))?.clone();
         if header.is_empty() {
@@ -60,7 +65,8 @@ impl CsvRows {
         let record = ByteRecord::new();
         let doubts = Doubts::new(delimiter == b';', columns.arrival_may_be_duration);
         let path = path.to_owned();
-        let mut rows = Self { path, reader, columns, record, delimiter, doubts, ready: false };
+        let mut rows =
+            Self { path, reader, columns, record, delimiter, doubts, behind, ready: false };
         rows.ready = rows.advance()?;
         if rows.ready {
             let stamp = rows.columns.index(Role::Arrival).and_then(|at| rows.record.get(at));
@@ -78,13 +84,14 @@ impl CsvRows {
             Some(line) => TraceError::row(&self.path, line, UNCLOSED),
             None => problem(&self.path, error),
         })?;
-        let spans_lines = more && self.reader.position().line() > self.line() + 1;
+        let began = self.record.position().map_or(0, csv::Position::line);
+        let spans_lines = more && self.reader.position().line() > began + 1;
         if spans_lines {
             let roles = [Role::Prompt, Role::Output];
             let numbers: Vec<usize> =
                 roles.into_iter().filter_map(|role| self.columns.index(role)).collect();
             if let Some(line) = doubt::swallowed(&self.record, self.delimiter, &numbers) {
-                return Err(TraceError::row(&self.path, line, UNCLOSED));
+                return Err(TraceError::row(&self.path, line + self.behind, UNCLOSED));
             }
         }
         Ok(more)
@@ -92,14 +99,17 @@ impl CsvRows {
 
     /// The line on which a quote was opened that made rows of several lines one with too few fields.
     fn opened(&self, error: &csv::Error) -> Option<u64> {
-        let csv::ErrorKind::UnequalLengths { pos: Some(pos), .. } = error.kind() else {
+        let csv::ErrorKind::UnequalLengths { pos: Some(pos), expected_len, len } = error.kind()
+        else {
             return None;
         };
-        (self.reader.position().line() > pos.line() + 1).then(|| pos.line())
+        // Without a quote no text has a line end, and one that was closed takes no fields away.
+        let spans_lines = self.record.iter().any(|field| field.contains(&b'\n'));
+        (len < expected_len && spans_lines).then(|| pos.line() + self.behind)
     }
 
     fn line(&self) -> u64 {
-        self.record.position().map_or(0, csv::Position::line)
+        self.record.position().map_or(0, csv::Position::line) + self.behind
     }
 
     /// A role's column in the current record: its name and its text.
@@ -162,7 +172,7 @@ impl CsvRows {
         if let (Some(text), Some(name), Some(stamp)) =
             (at, self.columns.name(Role::Arrival), row.stamp)
         {
-            self.doubts.stamp(name, text, stamp)?;
+            self.doubts.stamp(name, text, stamp, row.line)?;
         }
         Ok(row)
     }
@@ -171,7 +181,12 @@ impl CsvRows {
 impl Source for CsvRows {
     fn next_row(&mut self) -> Result<Option<RawRow>, TraceError> {
         if !self.ready && !self.advance()? {
-            return Ok(None);
+            let unsettled =
+                self.columns.name(Role::Arrival).and_then(|name| self.doubts.unsettled(name));
+            return match unsettled {
+                Some((line, problem)) => Err(TraceError::row(&self.path, line, problem)),
+                None => Ok(None),
+            };
         }
         self.ready = false;
         let row = self.row().and_then(|row| self.without_doubt(row));

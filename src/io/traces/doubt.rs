@@ -26,6 +26,8 @@ struct Points {
     whole: Option<String>,
     /// A number with three digits after its point.
     thousand: Option<String>,
+    /// The line of the row with which both were there.
+    line: u64,
 }
 
 impl Doubts {
@@ -50,15 +52,20 @@ impl Doubts {
         ))
     }
 
-    /// Looks at a stamp, which was read as so many nanoseconds.
+    /// Looks at a stamp on this line, which was read as so many nanoseconds.
     ///
     /// # Errors
-    /// When points of this column may stand before thousands, or its times are no arrivals.
-    pub(super) fn stamp(&mut self, column: &str, text: &[u8], read: i64) -> Result<(), String> {
+    /// When its times are no arrivals.
+    pub(super) fn stamp(
+        &mut self,
+        column: &str,
+        text: &[u8],
+        read: i64,
+        line: u64,
+    ) -> Result<(), String> {
         let text = text.trim_ascii();
         if self.semicolons {
-            self.points.see(text);
-            self.points.check(column)?;
+            self.points.see(text, line);
         }
         if !self.may_be_duration {
             return Ok(());
@@ -77,14 +84,25 @@ impl Doubts {
     }
 }
 
+impl Doubts {
+    /// What no row has settled at the end of the file: the line, and why.
+    pub(super) fn unsettled(&self, column: &str) -> Option<(u64, String)> {
+        self.points.check(column).err().map(|problem| (self.points.line, problem))
+    }
+}
+
 impl Points {
-    fn see(&mut self, text: &[u8]) {
+    fn see(&mut self, text: &[u8], line: u64) {
+        let was_clear = self.whole.is_none() || self.thousand.is_none();
         if is_thousand(text) {
             self.thousand.get_or_insert_with(|| written(text));
         } else if text.contains(&b'.') {
             self.has_decimals = true;
         } else if text.iter().any(|c| (b'1'..=b'9').contains(c)) {
             self.whole.get_or_insert_with(|| written(text));
+        }
+        if was_clear && self.whole.is_some() && self.thousand.is_some() {
+            self.line = line;
         }
     }
 
@@ -157,11 +175,16 @@ mod tests {
     fn one_number_with_other_decimals_settles_what_points_are() {
         let seen = |texts: &[&str]| {
             let mut doubts = Doubts::new(true, false);
-            texts.iter().try_for_each(|text| doubts.stamp("t", text.as_bytes(), 0))
+            for (text, line) in texts.iter().zip(2..) {
+                doubts.stamp("t", text.as_bytes(), 0, line).unwrap();
+            }
+            doubts.unsettled("t")
         };
-        assert!(seen(&["0", "1.250", "2.500"]).is_ok());
-        assert!(seen(&["0.5", "1.250", "20"]).is_ok());
-        assert!(seen(&["0", "250", "1.000"]).unwrap_err().contains("`250` and `1.000`"));
-        assert!(seen(&["1.000", "250"]).is_err());
+        assert_eq!(seen(&["0", "1.250", "2.500"]), None);
+        assert_eq!(seen(&["0.5", "1.250", "20"]), None);
+        assert_eq!(seen(&["1", "1.250", "2.5"]), None);
+        let (line, problem) = seen(&["0", "250", "1.000", "2.000"]).unwrap();
+        assert!(line == 4 && problem.contains("`250` and `1.000`"), "{line}: {problem}");
+        assert_eq!(seen(&["1.000", "250"]).unwrap().0, 3);
     }
 }

@@ -48,9 +48,13 @@ impl Answer {
         self.study.question.seeks == Seeks::HighestRate
     }
 
-    /// Whether some layout is planned for servers that are slower than most of their class.
+    /// Whether the answer is for servers that are slower than most of their class; where there is none, whether some
+    /// layout is.
     pub(super) fn is_for_slow(&self) -> bool {
-        self.rows.iter().any(|row| row.is_for_slow)
+        match self.winner() {
+            Some((row, _)) => row.is_for_slow,
+            None => self.rows.iter().any(|row| row.is_for_slow),
+        }
     }
 
     /// Whether prices are known; else clusters are compared by their GPUs.

@@ -222,8 +222,20 @@ fn what_may_mean_two_things_in_a_csv_is_refused_on_its_line() {
             "t.csv:3: a quote is opened that is not closed on its line",
         ),
     ] {
-        let cli = Cli::new().file("t.csv", text);
-        cli.words("trace describe t.csv").expect_exit(2).stdout_is_empty().stderr_has(says);
+        for text in [text.to_owned(), text.replace('\n', "\r\n")] {
+            let cli = Cli::new().file("t.csv", &text);
+            cli.words("trace describe t.csv").expect_exit(2).stdout_is_empty().stderr_has(says);
+        }
+    }
+}
+
+#[test]
+fn a_row_of_another_length_is_blamed_on_a_quote_only_where_there_is_one() {
+    for rows in ["0,10,5\n\n1,10\n", "0,10,5\n\n1,10,5,9\n", "0,10,\"5\"\n1,\"1\n0\",5,9\n"] {
+        let cli =
+            Cli::new().file("t.csv", format!("arrival_s,prompt_tokens,output_tokens\n{rows}"));
+        let ran = cli.words("trace describe t.csv").expect_exit(2);
+        assert!(!ran.stderr().contains("quote"), "{}", ran.stderr());
     }
 }
 
@@ -231,6 +243,8 @@ fn what_may_mean_two_things_in_a_csv_is_refused_on_its_line() {
 fn what_can_mean_one_thing_only_is_read() {
     for (text, options) in [
         ("arrival_s;prompt_tokens;output_tokens\n0.000;10;5\n1.250;10;5\n2.500;10;5\n", ""),
+        // The last time has decimals, so the others have.
+        ("arrival_s;prompt_tokens;output_tokens\n1;10;5\n1.125;10;5\n2.5;10;5\n", ""),
         ("arrival_s,prompt_tokens,output_tokens\n0.000,10.000,5.0\n1.250,10,5\n2.500,10,5\n", ""),
         ("Time (ms),prompt_tokens,output_tokens\n0,10,5\n1250,10,5\n2500,10,5\n", ""),
         ("Time (ms),prompt_tokens,output_tokens\n0,10,5\n2500,10,5\n1250,10,5\n", "--column"),

@@ -71,10 +71,7 @@ fn a_run_says_which_servers_it_simulates() {
         ran.expect_exit(0).stderr()
     };
     let usual = text(&[]);
-    assert!(
-        usual.contains("`servecast plan` buys for servers that are slower than 19 of 20"),
-        "{usual}"
-    );
+    assert!(usual.contains("`servecast plan` buys for those slower than 19 of 20"), "{usual}");
     assert!(usual.contains("`--servers slow` simulates"), "{usual}");
     assert!(usual.contains("90 % of such servers (dense models) have: "), "{usual}");
     let slow = text(&["--servers", "slow"]);

@@ -448,6 +448,9 @@ fn each_replica_may_have_a_port_of_its_own() {
     assert_eq!(cached(2), Some(0), "another replica has another cache");
     server.post("/servecast/faults", &json!({"type": "crash", "replica": 1, "down_s": 1e6}));
     let health = |place: usize| text_at(at(place), "GET", "/health", "").0;
+    // The driver takes a fault in with its next turn.
+    let turns = (0..1000).take_while(|_| health(1) != 503);
+    turns.for_each(|_| std::thread::sleep(Duration::from_millis(5)));
     assert_eq!([health(0), health(1), health(2)], [200, 503, 200]);
     assert_eq!(text_at(at(1), "POST", "/v1/completions", &prompt.to_string()).0, 503);
     let (_, metrics) = text_at(at(2), "GET", "/metrics", "");
