@@ -136,7 +136,7 @@ def test_a_validation_refuses_what_is_no_question(tmp_path: Path) -> None:
 
 def test_runs_of_a_comparison_may_be_done_elsewhere() -> None:
     one = servecast.load(CHAT)
-    asked = ([one, one.with_overrides({"cluster.replicas": 4})], (3, 6), 0.95, 1e-9, [], True)
+    asked = ([one, one.with_overrides({"cluster.replicas": 4})], (3, 6), 0.95, 1e-9, [], True, False)
     driver, worker = _servecast.CompareJob(*asked), _servecast.CompareJob(*asked)
     told = driver.run(lambda wanted: [worker.compute([one])[0] for one in wanted])
     here = servecast.compare(*asked[0], seeds=(3, 6), within=1e-9)

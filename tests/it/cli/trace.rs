@@ -244,7 +244,7 @@ fn what_can_mean_one_thing_only_is_read() {
     for (text, options) in [
         ("arrival_s;prompt_tokens;output_tokens\n0.000;10;5\n1.250;10;5\n2.500;10;5\n", ""),
         // The last time has decimals, so the others have.
-        ("arrival_s;prompt_tokens;output_tokens\n1;10;5\n1.125;10;5\n2.5;10;5\n", ""),
+        ("arrival_s;prompt_tokens;output_tokens\n1;10;5\n1.125;10;5\n3.5;10;5\n", ""),
         ("arrival_s,prompt_tokens,output_tokens\n0.000,10.000,5.0\n1.250,10,5\n2.500,10,5\n", ""),
         ("Time (ms),prompt_tokens,output_tokens\n0,10,5\n1250,10,5\n2500,10,5\n", ""),
         ("Time (ms),prompt_tokens,output_tokens\n0,10,5\n2500,10,5\n1250,10,5\n", "--column"),
