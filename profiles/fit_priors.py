@@ -68,24 +68,28 @@ def lines(files, without):
 
 def validated(program, records, factors):
     """What `validate --runs` tells of the runs that have a class."""
-    command = [program, "validate", "--runs", "-", "--format", "json"]
-    for key, value in factors.items():
-        command += ["--set", f"cluster.step_time.calibration.{key}={value}"]
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.write("\n".join(records) + "\n")
         file.flush()
-        command[3] = file.name
+        command = [program, "validate", "--runs", file.name, "--format", "json"]
+        for key, value in factors.items():
+            command += ["--set", f"cluster.step_time.calibration.{key}={value}"]
         told = subprocess.run(command, capture_output=True, text=True, check=False)
     if not told.stdout:
         sys.exit(told.stderr)
     return [run for run in json.loads(told.stdout)["runs"] if "class" in run]
 
 
+def first_of(run, figure):
+    """The first of the metrics that tell a figure which a run has."""
+    return next((run["metrics"][name] for name in FIGURES[figure] if name in run["metrics"]), None)
+
+
 def figures(run):
     """Measured and simulated, of each figure that a run has."""
     found = {}
-    for figure, names in FIGURES.items():
-        metric = next((run["metrics"][n] for n in names if n in run["metrics"]), None)
+    for figure in FIGURES:
+        metric = first_of(run, figure)
         if metric and metric["error_pct"] is not None and metric["simulated"] > 0:
             found[figure] = (metric["measured"], metric["simulated"])
     return found

@@ -22,10 +22,7 @@ use crate::rng::Seed;
 use crate::scenario::{ArrivalConfig, ScenarioFile};
 use crate::study::Case;
 use crate::threads;
-use crate::workload::STRETCH_BLOCKS;
-
-/// How often blocks are drawn that may hold no requests.
-const DRAWS_MAX: u32 = 100;
+use crate::workload::{STRETCH_BLOCKS, STRETCH_DRAWS_MAX};
 
 /// A question whose scenario was read: its layouts can be tried.
 #[derive(Debug)]
@@ -203,8 +200,8 @@ impl Study {
         let draft = self.base().drawn(number)?;
         let traffic = if self.is_trace {
             let mut stream = self.seed.stream("stretch", u64::from(number));
-            let drawn =
-                (0..DRAWS_MAX).find_map(|_| self.traffic.resampled(STRETCH_BLOCKS, &mut stream));
+            let drawn = (0..STRETCH_DRAWS_MAX)
+                .find_map(|_| self.traffic.resampled(STRETCH_BLOCKS, &mut stream));
             drawn.ok_or_else(|| {
                 asked("--resamples", "the trace has too few requests to resample; give 0")
             })?

@@ -43,6 +43,8 @@ pub(super) struct Settings {
     pub(super) schedule_conservativeness: Option<f64>,
     pub(super) disable_radix_cache: Option<bool>,
     pub(super) disable_overlap_schedule: Option<bool>,
+    /// Whether the flags are those of `InferenceX`'s script, as the record lists none.
+    pub(super) is_of_script: bool,
     pub(super) scheduler_recv_interval: Option<u32>,
     pub(super) page_size: Option<u32>,
     pub(super) mamba_full_memory_ratio: Option<f64>,
@@ -205,7 +207,9 @@ impl Settings {
     pub(super) fn read(record: &Record, gpu: &GpuSpec) -> Result<Self, Skip> {
         let mut settings = Self::default();
         let mut seen: Vec<String> = Vec::new();
-        let listed = inferencex::flags(record).unwrap_or(&record.engine_flags);
+        let script = inferencex::flags(record);
+        settings.is_of_script = script.is_some();
+        let listed = script.unwrap_or(&record.engine_flags);
         for (flag, value) in listed {
             if flag == "env" {
                 let text = value.as_object().map_or_else(|| shown(value), tidy::assigned);

@@ -4,7 +4,7 @@ use super::flags::Settings;
 use super::record::Record;
 use super::shared::SharedPrompts;
 use super::skip::{self, Skip};
-use super::{adapters, engine, fields, heading, inferencex, measured, names, workload};
+use super::{adapters, engine, fields, heading, measured, names, workload};
 use crate::metrics::bench::MetricKey;
 use crate::model::Format;
 use crate::request::Request;
@@ -45,7 +45,7 @@ impl Plan {
             assumed.push("form factor of the GPU not stated: SXM");
         }
         let settings = Settings::read(record, &gpu)?;
-        if inferencex::flags(record).is_some() {
+        if settings.is_of_script {
             assumed.push("flags not stated: those of InferenceX's script");
         }
         let mut cluster = engine::cluster(record, &settings, &model, &gpu, &mut assumed)?;

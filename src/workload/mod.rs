@@ -26,6 +26,6 @@ pub use arrivals::{VllmRate, vllm_arrivals_s};
 pub use client::{Client, Offer};
 pub use rows::TraceRows;
 pub use source::{Notice, Workload};
-pub use stretch::{STRETCH_BLOCKS, resample, resampled_rows};
+pub use stretch::{STRETCH_BLOCKS, STRETCH_DRAWS_MAX, resample, resampled_rows};
 pub use tools::Tools;
 pub use trace::{TraceRow, WorkloadError};

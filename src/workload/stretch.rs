@@ -16,7 +16,7 @@ pub const STRETCH_BLOCKS: u32 = 24;
 const REQUESTS_PER_BLOCK: usize = 2;
 
 /// How often blocks are drawn that may hold no requests.
-const DRAWS_MAX: u32 = 100;
+pub const STRETCH_DRAWS_MAX: u32 = 100;
 
 /// Draws blocks of what is in order of time, and gives each of them in turn with its new time and how often its block came
 /// before.
@@ -67,7 +67,7 @@ pub fn resampled_rows(
     if !takes_time || played.len() < REQUESTS_PER_BLOCK * STRETCH_BLOCKS as usize {
         return None;
     }
-    (0..DRAWS_MAX).find_map(|_| {
+    (0..STRETCH_DRAWS_MAX).find_map(|_| {
         let mut drawn: Vec<TraceRow> = Vec::with_capacity(played.len());
         let blocks = (STRETCH_BLOCKS, &mut *stream);
         resample(

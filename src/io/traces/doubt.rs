@@ -82,12 +82,10 @@ impl Doubts {
         self.last = Some((read, written(text)));
         Ok(())
     }
-}
 
-impl Doubts {
     /// What no row has settled at the end of the file: the line, and why.
     pub(super) fn unsettled(&self, column: &str) -> Option<(u64, String)> {
-        self.points.check(column).err().map(|problem| (self.points.line, problem))
+        self.points.unsettled(column).map(|problem| (self.points.line, problem))
     }
 }
 
@@ -106,14 +104,14 @@ impl Points {
         }
     }
 
-    fn check(&self, column: &str) -> Result<(), String> {
+    fn unsettled(&self, column: &str) -> Option<String> {
         match (&self.whole, &self.thousand) {
-            (Some(whole), Some(thousand)) if !self.has_decimals => Err(format!(
+            (Some(whole), Some(thousand)) if !self.has_decimals => Some(format!(
                 "`{column}` has `{whole}` and `{thousand}`: nobody knows whether the point stands before decimals or \
                  thousands. Write `{}` if it is {0}, else give every number its decimals",
                 thousand.replace('.', "")
             )),
-            _ => Ok(()),
+            _ => None,
         }
     }
 }

@@ -281,7 +281,9 @@ impl Schedule for Sglang {
         if plan.is_empty() && self.in_flight == 0 && self.read_all() {
             self.fill(now, plan);
         }
-        self.inbox.remember(plan);
+        if !self.inbox.is_always_open() {
+            self.inbox.remember(plan);
+        }
         if !plan.is_empty() {
             self.in_flight += 1;
             if let Cache::State(cache) = &mut self.cache {
