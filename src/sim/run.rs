@@ -83,6 +83,9 @@ pub struct Simulation<W> {
     pub(super) tries: Tries,
     /// Per instance that tells of its cache, up to when it has.
     pub(super) told_until: Vec<SimTime>,
+    /// From when on steps that these instances planned last may have them forget what is cached. Beside each other, as
+    /// all are looked at for each request.
+    pub(super) forgets_from: Vec<SimTime>,
     /// What came of the event being handled.
     pub(super) outcome: Outcome,
 }
@@ -128,6 +131,7 @@ impl<W: Source> Simulation<W> {
             limits: None,
             tries: Tries::default(),
             told_until: Vec::new(),
+            forgets_from: Vec::new(),
             outcome: Outcome { sends_early, ..Outcome::default() },
         }
         .told_of_caches()

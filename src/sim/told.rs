@@ -21,6 +21,7 @@ impl<W: Source> Simulation<W> {
                 instance.tell_cache_events_shown();
             }
             self.told_until = vec![SimTime::ZERO; entrances];
+            self.forgets_from = vec![SimTime::MAX; entrances];
         }
         self
     }
@@ -34,6 +35,14 @@ impl<W: Source> Simulation<W> {
         self.outcome.first_tokens = first_tokens;
         let computed_at = self.outcome.computed_at.take();
         self.tell_of_cache(now, instance, computed_at.unwrap_or(now));
+        self.foresee(instance);
+    }
+
+    /// Steps of an instance were planned, or are planned no more.
+    fn foresee(&mut self, instance: InstanceId) {
+        if let Some(forgets_from) = self.forgets_from.get_mut(instance.index()) {
+            *forgets_from = self.cluster.instances[instance.index()].forgets_from();
+        }
     }
 
     /// The router hears of the caches of instances, as they are at this moment, if it looks for a prompt in them.
@@ -48,7 +57,11 @@ impl<W: Source> Simulation<W> {
         let quotes = quoted.iter().any(|run| run.answer_of().is_some());
         for instance in instances.map(InstanceId) {
             self.see_steps(now, instance, observer);
-            if !quotes && !self.cluster.instances[instance.index()].may_forget_before(now) {
+            // Steps that were planned may have been called off since.
+            if !quotes && now > self.forgets_from[instance.index()] {
+                self.foresee(instance);
+            }
+            if !quotes && now <= self.forgets_from[instance.index()] {
                 continue;
             }
             let place = (instance, &mut self.cluster.instances[instance.index()]);
@@ -57,6 +70,7 @@ impl<W: Source> Simulation<W> {
             }
             self.cluster.instances[instance.index()].show_cache(Some(quoted));
             self.tell_of_cache(now, instance, now);
+            self.foresee(instance);
         }
     }
 

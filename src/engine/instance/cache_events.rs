@@ -23,13 +23,19 @@ impl Instance {
         tells
     }
 
-    /// Whether the steps that it has planned ahead may have it forget something before `now`.
-    pub fn may_forget_before(&self, now: SimTime) -> bool {
-        let steps = self.run.iter().take_while(|step| step.boundary < now);
-        let claims: u32 = steps.map(|step| step.claims).sum();
-        let lossless =
-            || self.scheduler.prefix_cache().map_or(0, CachesPrefixes::takes_without_loss);
-        claims > 0 && claims > lossless()
+    /// When the first of the steps that it has planned ahead is decided that may have it forget something.
+    pub fn forgets_from(&self) -> SimTime {
+        if self.run.is_empty() {
+            return SimTime::MAX;
+        }
+        let cache = self.scheduler.prefix_cache();
+        let mut lossless = cache.map_or(0, CachesPrefixes::takes_without_loss);
+        let loses = self.run.iter().find(|step| {
+            let left = lossless.checked_sub(step.claims);
+            lossless = left.unwrap_or(0);
+            left.is_none()
+        });
+        loses.map_or(SimTime::MAX, |step| step.boundary)
     }
 
     /// What that is since it was asked last, in order.
