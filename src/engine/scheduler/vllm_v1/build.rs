@@ -52,6 +52,7 @@ impl VllmV1 {
             stagger: Stagger::default(),
             pool: KvPool::Counted(BlockPool::new(blocks)),
             sequences: Vec::new(),
+            seated: Vec::new(),
             handed: Handed::default(),
             vacant: Vec::new(),
             running: Vec::new(),

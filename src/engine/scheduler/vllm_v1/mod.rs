@@ -51,6 +51,7 @@ mod memory;
 mod offload;
 mod queue;
 mod running;
+mod seats;
 mod sequence;
 mod settings;
 mod stages;
@@ -120,6 +121,8 @@ pub struct VllmV1 {
 
     pool: KvPool,
     sequences: Vec<Sequence>,
+    /// Their requests, beside each other to be searched.
+    seated: Vec<RequestId>,
     /// Of those whose KV travels.
     handed: Handed,
     vacant: Vec<u32>,
@@ -187,27 +190,6 @@ impl VllmV1 {
             self.handed.insert(id, slot);
         }
         slot
-    }
-
-    fn seat(&mut self, mut sequence: Sequence) -> u32 {
-        if let Some(slot) = self.vacant.pop() {
-            let place = &mut self.sequences[slot as usize];
-            // The buffers of the one that left are used again.
-            sequence.blocks.reuse(&mut place.blocks);
-            *place = sequence;
-            return slot;
-        }
-        self.sequences.push(sequence);
-        self.sequences.len() as u32 - 1
-    }
-
-    fn slot_of(&self, id: RequestId) -> Option<u32> {
-        let is_here =
-            |s: &Sequence| s.life.id == id && !matches!(s.status, Status::Draining | Status::Gone);
-        match self.handed.get(id) {
-            Some(slot) => Some(slot).filter(|slot| is_here(&self.sequences[*slot as usize])),
-            None => self.sequences.iter().position(is_here).map(|slot| slot as u32),
-        }
     }
 
     /// The place of a request whose KV travels.

@@ -1,0 +1,38 @@
+//! The places of requests in the scheduler, and who is where.
+
+use super::VllmV1;
+use super::sequence::{Sequence, Status};
+use crate::ids::RequestId;
+
+impl VllmV1 {
+    pub(super) fn seat(&mut self, mut sequence: Sequence) -> u32 {
+        let id = sequence.life.id;
+        if let Some(slot) = self.vacant.pop() {
+            let place = &mut self.sequences[slot as usize];
+            // The buffers of the one that left are used again.
+            sequence.blocks.reuse(&mut place.blocks);
+            *place = sequence;
+            self.seated[slot as usize] = id;
+            return slot;
+        }
+        self.sequences.push(sequence);
+        self.seated.push(id);
+        self.sequences.len() as u32 - 1
+    }
+
+    /// The place of a request that has not left.
+    pub(super) fn slot_of(&self, id: RequestId) -> Option<u32> {
+        let is_here = |slot: &u32| {
+            !matches!(self.sequences[*slot as usize].status, Status::Draining | Status::Gone)
+        };
+        match self.handed.get(id) {
+            Some(slot) => {
+                Some(slot).filter(|slot| self.seated[*slot as usize] == id).filter(is_here)
+            }
+            None => {
+                let places = (0..).zip(&self.seated).filter(|(_, seated)| **seated == id);
+                places.map(|(slot, _)| slot).find(is_here)
+            }
+        }
+    }
+}
