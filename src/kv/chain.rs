@@ -38,12 +38,13 @@ impl BlockHash {
 
     /// The name is turned, so that no value cancels the one that it was made of.
     const fn then(self, value: u64) -> Self {
-        self.then_mixed(mix(value))
+        Self(mix(self.0.rotate_left(32) ^ mix(value)))
     }
 
-    /// The same of a value that is mixed already.
-    const fn then_mixed(self, value: u64) -> Self {
-        Self(mix(self.0.rotate_left(32) ^ value))
+    /// The same with tokens of a stream, which is mixed already, at a place. A name waits for the one before it:
+    /// nothing but the last step is left to do then.
+    const fn then_run(self, stream: u64, place: u64) -> Self {
+        Self(mix(self.0.rotate_left(32) ^ stream.rotate_left(16) ^ mix(place)))
     }
 
     /// The name of the same content in the blocks of a group of layers.
@@ -52,8 +53,13 @@ impl BlockHash {
     }
 
     pub(super) fn absorb(self, run: Segment) -> Self {
-        self.then(run.stream).then(u64::from(run.start) << 32 | u64::from(run.len))
+        self.then_run(mix(run.stream), place(run.start, run.len))
     }
+}
+
+/// Tokens of a stream: the first one, and how many there are.
+fn place(start: u32, len: u32) -> u64 {
+    u64::from(start) << 32 | u64::from(len)
 }
 
 /// Whether a block's name also covers the first token of the next block.
@@ -154,13 +160,14 @@ impl ChainHasher {
             // All of one segment.
             let whole = whole.min(nameable - self.named);
             let len = self.block_size + self.ahead();
-            let start = |index| run.start + index * self.block_size;
-            let stream = mix(run.stream);
-            names.extend((0..whole).map(|index| {
-                let place = u64::from(start(index)) << 32 | u64::from(len);
-                self.parent = self.parent.then_mixed(stream).then(place);
-                self.parent
+            let (stream, mut parent) = (mix(run.stream), self.parent);
+            let (mut at, block) = (place(run.start, len), place(self.block_size, 0));
+            names.extend((0..whole).map(|_| {
+                parent = parent.then_run(stream, at);
+                at = at.wrapping_add(block);
+                parent
             }));
+            self.parent = parent;
             self.next = self.tokens.skip(self.next, whole * self.block_size);
             self.named += whole;
         }
