@@ -394,15 +394,16 @@ impl Gateway {
         self.needs.lifecycle
     }
 
-    /// The cache of an instance has changed, or is going to, at these moments.
+    /// The cache of an instance has changed by `now`, or is going to, at these moments.
     pub fn hear(
         &mut self,
         router: &mut Router,
+        now: SimTime,
         instance: InstanceId,
         events: Vec<(SimTime, CacheEvent)>,
     ) {
         if let Some(place) = self.place(instance) {
-            router.hear(place, events);
+            router.hear(now, place, events);
         }
     }
 

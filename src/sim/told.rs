@@ -97,7 +97,7 @@ impl<W: Source> Simulation<W> {
             *told_until = at.max(*told_until);
             (*told_until, event)
         });
-        self.gateway.hear(&mut self.cluster.router, instance, timed.collect());
+        self.gateway.hear(&mut self.cluster.router, now, instance, timed.collect());
     }
 
     /// Requests that waited at the router go where it sends them now.

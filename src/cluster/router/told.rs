@@ -60,12 +60,17 @@ impl Router {
         }
     }
 
-    /// The cache of an instance of a model, by its number among those that serve it, changes at
+    /// It is told at `now` that the cache of an instance of a model, by its number among those that serve it, changes at
     /// these moments.
-    pub fn hear(&mut self, (model, instance): Of, events: Vec<(SimTime, CacheEvent)>) {
+    pub fn hear(
+        &mut self,
+        now: SimTime,
+        (model, instance): Of,
+        events: Vec<(SimTime, CacheEvent)>,
+    ) {
         match self {
-            Self::Dynamo(router) => router.hear(instance, events),
-            Self::PerModel(routers) => routers[model].hear((0, instance), events),
+            Self::Dynamo(router) => router.hear(now, instance, events),
+            Self::PerModel(routers) => routers[model].hear(now, (0, instance), events),
             _ => {}
         }
     }

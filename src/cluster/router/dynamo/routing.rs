@@ -117,11 +117,18 @@ impl Dynamo {
         }
     }
 
-    /// The cache of an instance changes at these moments.
-    pub fn hear(&mut self, instance: InstanceId, events: Vec<(SimTime, CacheEvent)>) {
-        let rank = Rank(instance.0);
+    /// It is told at `now` that the cache of an instance changes at these moments.
+    pub fn hear(&mut self, now: SimTime, instance: InstanceId, events: Vec<(SimTime, CacheEvent)>) {
+        let (rank, now) = (Rank(instance.0), now + self.clock.before);
+        self.take_in(now);
         for (at, event) in events {
-            self.on_the_way.add(at + self.clock.before + self.lag, rank, event);
+            let at = at + self.clock.before + self.lag;
+            // What comes by now comes after all that was told before and has come.
+            if at <= now {
+                self.learn(rank, &event);
+            } else {
+                self.on_the_way.add(at, rank, event);
+            }
         }
     }
 
