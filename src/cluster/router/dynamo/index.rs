@@ -17,13 +17,13 @@
 //! Edges that nobody covers are taken away when there are as many as others, where the maker looks for them every few
 //! minutes or by volume.
 
+mod children;
 mod known;
-
-use rustc_hash::FxHashMap;
 
 use super::Rank;
 use super::paths::equal;
 use super::ranks::RankSet;
+use children::Children;
 use known::Known;
 
 /// How many threads take in events.
@@ -37,6 +37,8 @@ pub enum Threads {
 
 type Edge = usize;
 const ROOT: Edge = 0;
+/// Most edges grow once, by the blocks of an answer: as many have room where they are.
+const ROOM: usize = 8;
 
 /// Blocks on edges, with who covers them.
 #[derive(Debug, Clone)]
@@ -60,8 +62,7 @@ struct Node {
     full: RankSet,
     /// Ranks that cover the beginning, at least one block and not all.
     cutoffs: Vec<(Rank, usize)>,
-    /// By their first block.
-    children: FxHashMap<u64, Edge>,
+    children: Children,
     /// Whether it ever had children.
     is_inner: bool,
     /// Whether it is a child of another.
@@ -76,7 +77,9 @@ struct Node {
 
 impl Node {
     fn of(blocks: &[u64], rank: Rank) -> Self {
-        Self { blocks: blocks.to_vec(), full: RankSet::of(rank), ..Self::default() }
+        let mut own = Vec::with_capacity(blocks.len() + ROOM);
+        own.extend_from_slice(blocks);
+        Self { blocks: own, full: RankSet::of(rank), ..Self::default() }
     }
 
     fn at(&self, block: u64) -> Option<usize> {
@@ -173,7 +176,7 @@ impl Index {
     /// Blocks follow an edge.
     fn grow(&mut self, rank: Rank, mut edge: Edge, mut blocks: &[u64]) {
         while let Some(first) = blocks.first() {
-            let Some(&child) = self.edges[edge].children.get(first) else {
+            let Some(child) = self.edges[edge].children.get(*first) else {
                 return self.branch(rank, edge, blocks);
             };
             let node = &self.edges[child];
@@ -304,9 +307,9 @@ impl Index {
         let children = if node.full.is_empty() {
             std::mem::take(&mut node.children)
         } else {
-            FxHashMap::default()
+            Children::default()
         };
-        self.unlink(children);
+        self.unlink(&children);
         self.forget_on(rank, edge, gone);
         self.release(edge);
     }
@@ -323,7 +326,7 @@ impl Index {
                 node.cover(rank, 0);
                 if node.full.is_empty() {
                     let children = std::mem::take(&mut node.children);
-                    self.unlink(children);
+                    self.unlink(&children);
                 }
             }
         }
@@ -339,9 +342,9 @@ impl Index {
         inside.clear();
         let (mut edge, mut at) = (ROOT, 0);
         while let Some(child) =
-            blocks.get(at).and_then(|block| self.edges[edge].children.get(block))
+            blocks.get(at).and_then(|block| self.edges[edge].children.get(*block))
         {
-            let node = &self.edges[*child];
+            let node = &self.edges[child];
             let same = node.same(0, &blocks[at..]);
             if edge == ROOT {
                 inside.extend(node.full.iter());
@@ -360,7 +363,7 @@ impl Index {
                     goes_on
                 });
             }
-            (edge, at) = (*child, at + same);
+            (edge, at) = (child, at + same);
             if inside.is_empty() || same < node.blocks.len() {
                 break;
             }
@@ -380,10 +383,8 @@ impl Index {
         self.edges.len() - 1
     }
 
-    fn unlink(&mut self, children: FxHashMap<u64, Edge>) {
-        let mut children: Vec<_> = children.into_values().collect();
-        children.sort_unstable();
-        for child in children {
+    fn unlink(&mut self, children: &Children) {
+        for child in children.all() {
             self.strand(child);
         }
     }
@@ -405,7 +406,7 @@ impl Index {
         *node = Node::default();
         self.stranded -= 1;
         self.free.push(edge);
-        self.unlink(children);
+        self.unlink(&children);
     }
 
     /// Takes away edges at the end of branches that nobody covers, when there may be as many as others.
@@ -417,22 +418,17 @@ impl Index {
         let mut order = vec![ROOT];
         let mut at = 0;
         while let Some(&edge) = order.get(at) {
-            let mut children: Vec<_> = self.edges[edge].children.values().copied().collect();
-            children.sort_unstable();
-            order.extend(children);
+            order.extend(self.edges[edge].children.all());
             at += 1;
         }
         for &edge in order.iter().rev() {
             let edges = &self.edges;
-            let is_idle = |child: &Edge| {
-                let child = &edges[*child];
+            let is_idle = |child: Edge| {
+                let child = &edges[child];
                 !child.is_covered() && child.children.is_empty() && child.named == 0
             };
-            let idle = edges[edge].children.iter().filter(|(_, child)| is_idle(child));
-            let mut idle: Vec<_> = idle.map(|(block, child)| (*block, *child)).collect();
-            idle.sort_unstable();
-            for (block, child) in idle {
-                self.edges[edge].children.remove(&block);
+            for (child, block) in edges[edge].children.such(is_idle) {
+                self.edges[edge].children.remove(block);
                 self.strand(child);
             }
         }

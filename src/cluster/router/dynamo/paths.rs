@@ -25,7 +25,9 @@ struct Edge<V> {
     list: Arc<[u64]>,
     from: u32,
     to: u32,
-    holders: Vec<(Rank, V)>,
+    /// Who holds them: nearly all have one holder, who stands in the edge itself.
+    holder: Option<(Rank, V)>,
+    others: Vec<(Rank, V)>,
 }
 
 impl<V> Edge<V> {
@@ -37,8 +39,30 @@ impl<V> Edge<V> {
         (self.to - self.from) as usize
     }
 
+    fn holders(&self) -> impl Iterator<Item = &(Rank, V)> {
+        self.holder.iter().chain(&self.others)
+    }
+
     fn of(&mut self, rank: Rank) -> Option<&mut V> {
-        self.holders.iter_mut().find(|(one, _)| *one == rank).map(|(_, value)| value)
+        let mut holders = self.holder.iter_mut().chain(&mut self.others);
+        holders.find(|(one, _)| *one == rank).map(|(_, value)| value)
+    }
+
+    fn hold(&mut self, rank: Rank, value: V) {
+        if self.holder.is_none() {
+            self.holder = Some((rank, value));
+        } else {
+            self.others.push((rank, value));
+        }
+    }
+
+    /// A holder lets them go.
+    fn drop(&mut self, rank: Rank) {
+        if let Some(place) = self.others.iter().position(|(one, _)| *one == rank) {
+            self.others.swap_remove(place);
+        } else {
+            self.holder = self.others.pop();
+        }
     }
 }
 
@@ -64,7 +88,7 @@ impl<V: Copy> Paths<V> {
                 let mut value = first;
                 change(&mut value);
                 let id = self.add(path.clone(), at as u32..path.len() as u32);
-                self.edges[id as usize].holders.push((rank, value));
+                self.edges[id as usize].hold(rank, value);
                 return new + (path.len() - at) as u32;
             };
             let same = self.same(id, &path[at..]);
@@ -77,7 +101,7 @@ impl<V: Copy> Paths<V> {
             } else {
                 let mut value = first;
                 change(&mut value);
-                edge.holders.push((rank, value));
+                edge.hold(rank, value);
                 new += same as u32;
             }
             at += same;
@@ -103,15 +127,12 @@ impl<V: Copy> Paths<V> {
             };
             let edge = &mut self.edges[id as usize];
             at += edge.len();
-            let Some(place) = edge.holders.iter().position(|(one, _)| *one == rank) else {
-                continue;
-            };
-            if !goes(&mut edge.holders[place].1) {
+            if !edge.of(rank).is_some_and(&mut goes) {
                 continue;
             }
-            edge.holders.swap_remove(place);
+            edge.drop(rank);
             gone(edge.blocks());
-            if edge.holders.is_empty() {
+            if edge.holder.is_none() {
                 self.remove(id);
             }
         }
@@ -143,7 +164,7 @@ impl<V: Copy> Paths<V> {
         let mut at = 0;
         while let Some(&id) = path.get(at).and_then(|block| self.by_first.get(block)) {
             let edge = &self.edges[id as usize];
-            let holders = || edge.holders.iter().filter(|(_, value)| holds(value));
+            let holders = || edge.holders().filter(|(_, value)| holds(value));
             if at == 0 {
                 inside.extend(holders().map(|(rank, _)| *rank));
             } else if holders().count() < inside.len() {
@@ -168,7 +189,7 @@ impl<V: Copy> Paths<V> {
 
     /// Blocks that are kept.
     pub(super) fn len(&self) -> usize {
-        self.edges.iter().filter(|edge| !edge.holders.is_empty()).map(Edge::len).sum()
+        self.edges.iter().filter(|edge| edge.holder.is_some()).map(Edge::len).sum()
     }
 
     fn same(&self, id: u32, path: &[u64]) -> usize {
@@ -179,9 +200,10 @@ impl<V: Copy> Paths<V> {
         let edge = &mut self.edges[id as usize];
         let middle = edge.from + at as u32;
         let behind = middle..std::mem::replace(&mut edge.to, middle);
-        let (list, holders) = (edge.list.clone(), edge.holders.clone());
+        let (list, holder, others) = (edge.list.clone(), edge.holder, edge.others.clone());
         let id = self.add(list, behind);
-        self.edges[id as usize].holders.extend(holders);
+        let edge = &mut self.edges[id as usize];
+        (edge.holder, edge.others) = (holder, others);
     }
 
     /// An edge that nobody holds yet, in the memory of one that is gone where there is one.
@@ -192,7 +214,8 @@ impl<V: Copy> Paths<V> {
             (edge.list, edge.from, edge.to) = (list, start, end);
             id
         } else {
-            self.edges.push(Edge { list, from: start, to: end, holders: Vec::new() });
+            let (holder, others) = (None, Vec::new());
+            self.edges.push(Edge { list, from: start, to: end, holder, others });
             self.edges.len() as u32 - 1
         };
         self.by_first.insert(first, id);

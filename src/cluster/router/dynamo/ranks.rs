@@ -6,8 +6,13 @@ use super::Rank;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RankSet {
     first: u64,
-    more: Vec<u64>,
+    /// Beside the set, as there are many.
+    more: Option<Box<More>>,
 }
+
+/// Those of ranks from 64 on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct More(Vec<u64>);
 
 impl RankSet {
     pub(super) fn of(rank: Rank) -> Self {
@@ -21,10 +26,11 @@ impl RankSet {
         match word.checked_sub(1) {
             None => self.first |= bit,
             Some(word) => {
-                if self.more.len() <= word {
-                    self.more.resize(word + 1, 0);
+                let More(more) = &mut **self.more.get_or_insert_default();
+                if more.len() <= word {
+                    more.resize(word + 1, 0);
                 }
-                self.more[word] |= bit;
+                more[word] |= bit;
             }
         }
     }
@@ -33,8 +39,11 @@ impl RankSet {
         let (word, bit) = place(rank);
         match word.checked_sub(1) {
             None => self.first &= !bit,
-            Some(word) if word < self.more.len() => self.more[word] &= !bit,
-            Some(_) => {}
+            Some(word) => {
+                if let Some(bits) = self.more.as_mut().and_then(|more| more.0.get_mut(word)) {
+                    *bits &= !bit;
+                }
+            }
         }
     }
 
@@ -42,20 +51,24 @@ impl RankSet {
         let (word, bit) = place(rank);
         match word.checked_sub(1) {
             None => self.first & bit != 0,
-            Some(word) => self.more.get(word).is_some_and(|bits| bits & bit != 0),
+            Some(word) => self.more().get(word).is_some_and(|bits| bits & bit != 0),
         }
     }
 
+    fn more(&self) -> &[u64] {
+        self.more.as_ref().map_or(&[], |more| &more.0)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.first == 0 && self.more.iter().all(|bits| *bits == 0)
+        self.first == 0 && self.more().iter().all(|bits| *bits == 0)
     }
 
     pub(super) fn len(&self) -> u32 {
-        self.first.count_ones() + self.more.iter().map(|bits| bits.count_ones()).sum::<u32>()
+        self.first.count_ones() + self.more().iter().map(|bits| bits.count_ones()).sum::<u32>()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Rank> {
-        let words = std::iter::once(self.first).chain(self.more.iter().copied());
+        let words = std::iter::once(self.first).chain(self.more().iter().copied());
         words.enumerate().flat_map(|(word, bits)| {
             let start = word as u32 * 64;
             std::iter::successors(Some(bits), |bits| Some(bits & bits.wrapping_sub(1)))
