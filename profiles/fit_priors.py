@@ -7,8 +7,9 @@ RUNS are published runs as `servecast validate --runs` reads them, each line onc
 combination of a class's factors in GRID is simulated. Of each class the combination is taken with the smallest error of
 throughput, mean TPOT and mean TTFT together: the median over the runs of a family, then means over families and over
 sources. stderr tells how well each source is predicted by factors that were fitted without it ("left out"), and how
-many figures lie within the intervals; FILE gets each of these predictions, one JSON object a line. Intervals are quantiles of measured / simulated of sources that were left out; every
-family counts once.
+many figures lie within the intervals; FILE gets each of these predictions, one JSON object a line. Intervals are
+quantiles of measured / simulated of sources that were left out. Families of a source err alike: n of them count as
+much as √n of different sources.
 
 What the program itself expects of servers is overridden.
 """
@@ -22,23 +23,25 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 
+# The factors that are tried of each class: the others have no effect on it, or too few runs tell.
+PRODUCTS = {"products_compute": (1.0, 1.15, 1.3, 1.5)}
+EXPERTS = PRODUCTS | {"elementwise": (1.0, 3.0)}
 GRID = {
-    "products_compute": (1.0, 1.15, 1.3, 1.5),
-    "experts_compute": (1.0, 1.5, 2.0, 2.5),
-    "all_reduce": (1.0, 1.5),
-    "elementwise": (1.0, 3.0),
+    "dense": PRODUCTS,
+    "dense_without_fp8": PRODUCTS,
+    # Ranks wait for the one with the busiest experts, and engines by themselves fuse no all-reduce with what follows.
+    "experts": EXPERTS | {"all_reduce": (1.0, 1.5, 2.5)},
+    "tuned_experts": EXPERTS | {"all_reduce": (1.0, 1.5)},
+    "unpacked_experts": PRODUCTS | {"experts_compute": (1.0, 1.5, 2.0, 2.5)},
+    "narrow_experts": {},
+    "unmeasured": {},
 }
-# Which of them a class has: the others have no effect on it, or too few runs tell.
-FACTORS = {
-    "dense": ("products_compute",),
-    "dense_without_fp8": ("products_compute",),
-    "experts": ("products_compute", "experts_compute", "all_reduce", "elementwise"),
-    "unpacked_experts": ("products_compute", "experts_compute"),
-    "narrow_experts": (),
-    "unmeasured": (),
-}
+# What takes the place of all that the program expects.
+NEUTRAL = {"products_compute": 1.0}
+# Where somebody chose kernels nearly all runs are of one source: fitted to servers without, too.
+ALSO_FITTED_TO = {"tuned_experts": "experts"}
 # Figures that are fitted: the first that a run has.
 FITTED = {
     "throughput": ("output_throughput", "total_token_throughput"),
@@ -67,12 +70,12 @@ def lines(files, without):
 
 
 def validated(program, records, factors):
-    """What `validate --runs` tells of the runs that have a class."""
+    """What `validate --runs` tells of the runs that have a class, with these factors alone."""
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.write("\n".join(records) + "\n")
         file.flush()
         command = [program, "validate", "--runs", file.name, "--format", "json"]
-        for key, value in factors.items():
+        for key, value in (NEUTRAL | factors).items():
             command += ["--set", f"cluster.step_time.calibration.{key}={value}"]
         told = subprocess.run(command, capture_output=True, text=True, check=False)
     if not told.stdout:
@@ -107,14 +110,15 @@ def simulated(program, records, factors):
 
 
 def grid(kind):
-    """All combinations of the factors that a class has."""
-    return itertools.product(*(values if key in FACTORS[kind] else (1.0,) for key, values in GRID.items()))
+    """All combinations of the factors of a class, each as pairs."""
+    keys = GRID[kind]
+    return [tuple(zip(keys, values)) for values in itertools.product(*keys.values())]
 
 
 def by_class(program, records):
     """The records of each class."""
-    kinds = {run["id"]: run["class"] for run in validated(program, records, dict.fromkeys(GRID, 1.0))}
-    found = {kind: [] for kind in FACTORS}
+    kinds = {run["id"]: run["class"] for run in validated(program, records, {})}
+    found = {kind: [] for kind in GRID}
     for record in records:
         kind = kinds.get(json.loads(record).get("id"))
         if kind:
@@ -175,7 +179,7 @@ def best(results, without=None):
         return statistics.mean(more) <= statistics.stdev(more) / math.sqrt(len(more))
 
     def size(factors):
-        return (sum(map(math.log, factors)), sum(cost[factors].values()))
+        return (sum(math.log(value) for _, value in factors), sum(cost[factors].values()))
 
     return min(filter(is_as_good, cost), key=size)
 
@@ -191,14 +195,14 @@ def quantile(weighted, share):
 
 
 def interval(families, figure):
-    """Quantiles over families, each of which counts once; nothing of too few."""
-    weighted, count = [], 0
-    for ratios in families.values():
-        values = [one[figure] for one in ratios if figure in one]
-        count += bool(values)
-        weighted += [(value, 1.0 / len(values)) for value in values]
-    if count < FEWEST_FAMILIES:
+    """Quantiles over families, of which those of a source tell less together; nothing of too few."""
+    told = {name: [one[figure] for one in ratios if figure in one] for name, ratios in families.items()}
+    told = {name: values for name, values in told.items() if values}
+    if len(told) < FEWEST_FAMILIES:
         return None
+    of_source = Counter(map(source, told))
+    weights = {name: 1.0 / math.sqrt(of_source[source(name)]) for name in told}
+    weighted = [(value, weights[name] / len(values)) for name, values in told.items() for value in values]
     low, high = quantile(weighted, TAIL), quantile(weighted, 1.0 - TAIL)
     return (low, high) if high - low < WIDEST else None
 
@@ -217,11 +221,11 @@ def interval_without(families, figure, name):
     return interval({family: of for family, of in families.items() if source(family) != name}, figure)
 
 
-def covered(families, figure):
-    """Of each family the share of figures within intervals of the other sources."""
+def covered(families, around, figure):
+    """Of each family the share of figures within intervals of the other sources around it."""
     shares = []
     for name in sorted({source(family) for family in families}):
-        ends = interval_without(families, figure, name)
+        ends = interval_without(around, figure, name)
         for family, runs in families.items():
             values = [one[figure] for one in runs if figure in one]
             if source(family) == name and ends and values:
@@ -265,18 +269,22 @@ def main():
     told = []
     print("# What servers take beyond the kernels that they are priced by, where nothing of the server was measured,")
     print("# by classes of servers. Made by profiles/fit_priors.py of published runs.")
-    everything = {}
+    everything, results = {}, {}
     for kind, of_class in by_class(arguments.servecast, records).items():
-        combinations = {values: dict(zip(GRID, values)) for values in grid(kind)}
-        results = {v: simulated(arguments.servecast, of_class, factors) for v, factors in combinations.items()}
-        factors = best(results)
-        runs = left_out(results)
-        told += predictions(kind, runs)
-        families = by_family(runs)
+        own = {factors: simulated(arguments.servecast, of_class, dict(factors)) for factors in grid(kind)}
+        results[kind] = own
+        also = results.get(ALSO_FITTED_TO.get(kind), {})
+        known = {factors: runs + also.get(factors, []) for factors, runs in own.items()}
+        factors = best(known)
+        runs = left_out(known)
+        ids = {run[0] for run in own[factors]}
+        told += [run for run in predictions(kind, runs) if run["id"] in ids]
+        around = by_family(runs)
+        families = by_family(run for run in runs if run[0] in ids)
         everything |= {f"{kind} {name}": runs for name, runs in families.items()}
         sources = sorted({source(family) for family in families})
         print(f"\n# {len(families)} families of {', '.join(sources)}.\n[{kind}]")
-        kept = {k: v for k, v in zip(GRID, factors) if v != 1.0}
+        kept = {key: value for key, value in factors if value != 1.0}
         print(f"factors = {table(f'{k} = {v}' for k, v in kept.items())}")
         ends = {figure: interval(families, figure) for figure in FIGURES}
         inside = [
@@ -287,7 +295,7 @@ def main():
         print(f"ratios = {table(inside)}")
         print(f"{kind}: {kept}", file=sys.stderr)
         for figure in FIGURES:
-            shares = covered(families, figure)
+            shares = covered(families, around, figure)
             held = statistics.mean(shares) if shares else math.nan
             print(
                 f"  {figure}: left out, median error {percent(error(families, figure)):.1f} %, "

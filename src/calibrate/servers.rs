@@ -177,7 +177,7 @@ fn plan(record: &Record) -> Option<(Known, Plan)> {
 /// States what is expected of the kernels of a server, of which what is fitted are factors.
 fn state(file: &mut ScenarioFile) {
     let Ok(scenario) = Scenario::resolve(file.clone(), None) else { return };
-    let class = scenario.first().server_class();
+    let class = scenario.first().server_class;
     if let Some((class, calibration)) = class.zip(file.cluster.step_time.calibration_mut()) {
         *calibration = class.prior().factors;
     }

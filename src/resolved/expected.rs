@@ -78,8 +78,10 @@ pub enum ServerClass {
     Dense,
     /// A dense model on a GPU that multiplies no 8-bit floats, such as A100.
     DenseWithoutFp8,
-    /// A mixture of experts.
+    /// A mixture of experts, by the kernels that the engine chooses.
     Experts,
+    /// A mixture of experts, by kernels that somebody chose for it on this GPU.
+    TunedExperts,
     /// Experts in 4-bit floats that the GPU multiplies in 16 bits.
     UnpackedExperts,
     /// Experts in 4-bit floats that the GPU multiplies as they are.
@@ -108,23 +110,30 @@ static PRIORS: LazyLock<BTreeMap<ServerClass, Prior>> = LazyLock::new(|| {
 });
 
 impl ServerClass {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Dense,
         Self::DenseWithoutFp8,
         Self::Experts,
+        Self::TunedExperts,
         Self::UnpackedExperts,
         Self::NarrowExperts,
         Self::Unmeasured,
     ];
 
-    /// The class of servers of a model on a GPU.
-    pub fn of(model: &ModelSpec, gpu: &GpuSpec) -> Self {
+    /// The class of servers of a model on a GPU, whose kernels somebody chose for it or not.
+    pub fn of(model: &ModelSpec, gpu: &GpuSpec, is_tuned: bool) -> Self {
         let packing = || model.packing_of_module(Module::Experts);
         match model.experts() {
             _ if gpu.vendor != "NVIDIA" => Self::Unmeasured,
             None if gpu.fp8_tflops.is_none() => Self::DenseWithoutFp8,
             None => Self::Dense,
-            Some(_) if !matches!(packing(), Some(Packing::Mxfp4)) => Self::Experts,
+            Some(_) if !matches!(packing(), Some(Packing::Mxfp4)) => {
+                if is_tuned {
+                    Self::TunedExperts
+                } else {
+                    Self::Experts
+                }
+            }
             Some(_) if gpu.fp4_tflops.is_none() => Self::UnpackedExperts,
             Some(_) => Self::NarrowExperts,
         }
@@ -139,7 +148,8 @@ impl ServerClass {
     ) -> Option<Self> {
         let tp = cluster.tensor_parallel_size;
         let table = ModelTable::of(profiles::layer_tables(), &model.name, &gpu.name, tp);
-        (table.is_none() && cluster.lora.is_none()).then(|| Self::of(model, gpu))
+        let is_tuned = cluster.step_time.is_tuned();
+        (table.is_none() && cluster.lora.is_none()).then(|| Self::of(model, gpu, is_tuned))
     }
 
     /// Its name.
@@ -148,6 +158,7 @@ impl ServerClass {
             Self::Dense => "dense",
             Self::DenseWithoutFp8 => "dense_without_fp8",
             Self::Experts => "experts",
+            Self::TunedExperts => "tuned_experts",
             Self::UnpackedExperts => "unpacked_experts",
             Self::NarrowExperts => "narrow_experts",
             Self::Unmeasured => "unmeasured",
@@ -165,6 +176,7 @@ impl ServerClass {
             Self::Dense => "dense models",
             Self::DenseWithoutFp8 => "dense models on GPUs without FP8",
             Self::Experts => "mixtures of experts",
+            Self::TunedExperts => "mixtures of experts, tuned",
             Self::UnpackedExperts => "MXFP4 experts on GPUs without FP4",
             Self::NarrowExperts => "MXFP4 experts on GPUs with FP4",
             Self::Unmeasured => "GPUs of other vendors than NVIDIA",
@@ -197,12 +209,11 @@ impl Prior {
     }
 }
 
-/// Fills in what a server is like where the cluster says nothing of it. Returns its class, if it was given what is
-/// expected of that.
+/// Fills in what a server of a class is like where the cluster says nothing of it. Returns the class, if the server
+/// was given what is expected of that.
 pub(super) fn fill(
     cluster: &mut ClusterConfig,
-    model: &ModelSpec,
-    gpu: &GpuSpec,
+    class: Option<ServerClass>,
     server: Unstated,
 ) -> Option<ServerClass> {
     let is_open = matches!(cluster.step_time, StepTimeConfig::Auto { calibration: None, .. });
@@ -215,7 +226,7 @@ pub(super) fn fill(
         let host = ServerHostConfig { client: false, ..ServerHostConfig::default() };
         cluster.host = Some(ServerHost::Measured(host));
     }
-    let class = ServerClass::expected(cluster, model, gpu)?;
+    let class = class?;
     *cluster.step_time.calibration_mut()? = class.prior().factors_of(server);
     Some(class)
 }
@@ -261,12 +272,17 @@ mod tests {
 
     #[test]
     fn classes_follow_the_model_and_the_gpu() {
-        let class = |model: &str, gpu: &str| {
-            ServerClass::of(&profiles::model(model).expect(model), &profiles::gpu(gpu).expect(gpu))
+        let of = |model: &str, gpu: &str, is_tuned| {
+            let (model, gpu) =
+                (profiles::model(model).expect(model), profiles::gpu(gpu).expect(gpu));
+            ServerClass::of(&model, &gpu, is_tuned)
         };
+        let class = |model: &str, gpu: &str| of(model, gpu, false);
         assert_eq!(class("Qwen/Qwen3-8B", "H100"), ServerClass::Dense);
         assert_eq!(class("Qwen/Qwen3-8B", "A100"), ServerClass::DenseWithoutFp8);
         assert_eq!(class("deepseek-ai/DeepSeek-R1", "H200"), ServerClass::Experts);
+        assert_eq!(of("deepseek-ai/DeepSeek-R1", "H200", true), ServerClass::TunedExperts);
+        assert_eq!(of("Qwen/Qwen3-8B", "H100", true), ServerClass::Dense);
         assert_eq!(class("openai/gpt-oss-120b", "H100"), ServerClass::UnpackedExperts);
         assert_eq!(class("openai/gpt-oss-120b", "B200"), ServerClass::NarrowExperts);
         assert_eq!(class("Qwen/Qwen3-8B", "MI300X"), ServerClass::Unmeasured);

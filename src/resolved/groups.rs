@@ -41,7 +41,9 @@ pub struct ReplicaGroup {
     pub gpu: GpuSpec,
     /// Where the number of their KV blocks comes from.
     pub kv: KvSource,
-    /// Their class, where their step times are what is expected of it.
+    /// The class of servers of which something is expected that they are of, whatever their step times are.
+    pub server_class: Option<ServerClass>,
+    /// That class, where their step times are what is expected of it.
     pub class: Option<ServerClass>,
     /// What they are like among those of their class.
     pub server: Unstated,
@@ -221,11 +223,6 @@ impl ReplicaGroup {
     /// How it speculates, if it does.
     pub fn speculation(&self) -> Option<Speculation<'_>> {
         self.cluster.engine.speculation()
-    }
-
-    /// The class of servers of which something is expected that they are of, whatever their step times are.
-    pub fn server_class(&self) -> Option<ServerClass> {
-        ServerClass::expected(&self.cluster, &self.model, &self.gpu)
     }
 
     /// How layers with a window share blocks with the others, where the engine keeps them apart.

@@ -315,7 +315,8 @@ fn resolve_group(
         // As its `--disaggregation-mode decode` does.
         sglang.disable_radix_cache = true;
     }
-    let class = expected::fill(cluster, &model, &gpu, server);
+    let server_class = ServerClass::expected(cluster, &model, &gpu);
+    let class = expected::fill(cluster, server_class, server);
     host::resolve(cluster, &model)?;
     lora::resolve(file.workload.adapters.as_ref(), cluster, &model)?;
     experts::resolve(cluster, &model)?;
@@ -341,6 +342,7 @@ fn resolve_group(
         serves,
         gpu,
         kv,
+        server_class,
         class,
         server,
         is_calibrated: false,

@@ -130,7 +130,8 @@ pub(super) fn resolve(
         let shipped = ("step", profiles::step_tables());
         return resolve_shipped(profile, shipped, model, gpu, tp);
     }
-    if let StepTimeConfig::Auto { engine_version, sampler, communication, calibration } = config {
+    if let StepTimeConfig::Auto { engine_version, sampler, communication, calibration, .. } = config
+    {
         let (sampler, communication) = (*sampler, *communication);
         let calibration = calibration.unwrap_or_default();
         let table = profiles::operator_table_for(&gpu.name, engine, engine_version.as_deref());

@@ -27,6 +27,11 @@ pub enum StepTimeConfig {
         /// [`ClusterConfig::host`](super::ClusterConfig::host) is `"none"`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calibration: Option<Calibration>,
+        /// Whether somebody chose the kernels of a mixture of experts for this model on this GPU, as vendors
+        /// do in the recipes of `InferenceX`; engines choose them if not. It decides what is expected of servers
+        /// without a calibration.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tuned: bool,
     },
     /// From measured times of single operators on the GPU.
     OperatorTable {
@@ -100,6 +105,11 @@ impl StepTimeConfig {
         }
     }
 
+    /// Whether somebody chose kernels for the model on the GPU.
+    pub(crate) fn is_tuned(&self) -> bool {
+        matches!(self, Self::Auto { tuned: true, .. })
+    }
+
     /// Whether what GPUs send each other takes no time.
     pub(crate) fn ignores_communication(&self) -> bool {
         match self {
@@ -134,6 +144,7 @@ impl Default for StepTimeConfig {
             sampler: Sampler::default(),
             communication: Communication::default(),
             calibration: None,
+            tuned: false,
         }
     }
 }

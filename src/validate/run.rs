@@ -40,7 +40,7 @@ fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     let own = OwnFiles::default();
     let scenario = Scenario::resolve_with(file, &own, Unstated::TYPICAL);
     let scenario = scenario.map_err(|error| broken(&error))?;
-    let class = scenario.first().server_class();
+    let class = scenario.first().server_class;
     let is_expected = scenario.first().class.is_some();
     let mut assumed = plan.assumed;
     if is_expected {

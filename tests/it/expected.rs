@@ -142,3 +142,23 @@ fn groups_have_classes_of_their_own() {
     // What differs has no interval for all.
     assert!(run(&draft).summary().parts.get("expected").is_none());
 }
+
+#[test]
+fn kernels_that_somebody_chose_are_faster_in_mixtures_of_experts() {
+    let draft = |model: &str, gpus: u32, tuned: bool| {
+        let text = format!(
+            "name = 'tuned'\n[workload]\nnum_requests = 20\narrivals = {{ type = 'poisson', rate_per_s = 2.0 }}\n\
+             lengths = {{ type = 'fixed', input_tokens = 800, output_tokens = 40 }}\n[cluster]\nmodel = '{model}'\n\
+             gpu = 'H200'\ntensor_parallel_size = {gpus}\nstep_time = {{ type = 'auto', tuned = {tuned} }}\n"
+        );
+        load::from_text(&text).expect("a scenario")
+    };
+    let of_experts = |tuned| draft("deepseek-ai/DeepSeek-R1", 8, tuned);
+    assert_eq!(assumed(&of_experts(false)).1, Some(ServerClass::Experts));
+    assert_eq!(assumed(&of_experts(true)).1, Some(ServerClass::TunedExperts));
+    let [chosen, found] = [true, false].map(|tuned| mean_tpot_ms(&run(&of_experts(tuned))));
+    assert!(chosen < found, "{chosen} and {found}");
+    let [chosen, found] =
+        [true, false].map(|tuned| mean_tpot_ms(&run(&draft("Qwen/Qwen3-8B", 1, tuned))));
+    assert_eq!(chosen.to_bits(), found.to_bits());
+}
