@@ -25,6 +25,11 @@ pub fn both<A: Send, B: Send>(
     (first(), second())
 }
 
+/// Does it on one of the threads that share work, so that none is woken whenever it shares some.
+pub fn within<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    both(work, || ()).0
+}
+
 /// Does the same with each of these.
 pub fn for_each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Send + Sync) {
     #[cfg(feature = "parallel")]

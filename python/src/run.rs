@@ -238,6 +238,7 @@ impl Observer for Progress {
 
 impl Separable for Progress {
     type Lane = Self;
+    type Aside = ();
 
     fn lane(&mut self, _: Lane) -> Self {
         Self(self.0.clone())

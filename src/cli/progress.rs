@@ -174,6 +174,7 @@ impl Observer for Progress {
 
 impl Separable for Progress {
     type Lane = Self;
+    type Aside = ();
 
     fn lane(&mut self, _: Lane) -> Self {
         self.clone()

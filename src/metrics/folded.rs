@@ -1,7 +1,7 @@
 //! What is left of requests whose records are not kept: sums, counts and bins.
 //!
 //! A run of which only figures are wanted keeps the records of its first requests as any other run does. When
-//! more come than the limit, each request is folded as it leaves, those before it among them, and forgotten: memory
+//! more come than the limit, requests that have left are folded, those before among them, and forgotten: memory
 //! then grows with the requests inside and with the seconds of the run, not with the requests. Counts, means and
 //! deviations, goodput and peaks remain what they are of records (sums are of whole numbers, so that no order shows in
 //! them, and differ from those of floats in the last digits); order statistics of latencies of requests, and so
@@ -127,7 +127,7 @@ impl Folded {
     }
 
     /// One more request, which has left or never will.
-    fn add(&mut self, record: &RequestRecord) {
+    pub(super) fn add(&mut self, record: &RequestRecord) {
         self.requests += 1;
         self.preemptions += u64::from(record.preemptions);
         let streams = self.folding.client == ClientMode::Streaming;
@@ -170,7 +170,7 @@ impl Folded {
         self.ended.add(last.max(first) + 1, 1);
     }
 
-    fn join(&mut self, other: &Self) {
+    pub(super) fn join(&mut self, other: &Self) {
         let firsts = [self.first_answered, other.first_answered];
         self.first_answered = firsts.into_iter().flatten().min();
         self.requests += other.requests;
@@ -321,15 +321,22 @@ impl Recorder {
         debug_assert_eq!(self.lane.place(id), self.requests.next_place());
         if self.folding.as_ref().is_some_and(|folding| id.0 >= folding.limit) {
             self.begin_to_forget(at);
+            if self.requests.is_full() && !self.sets_aside {
+                self.forget();
+            }
         }
         self.requests.push(RequestRecord::arrived(at, request));
     }
 
     /// Forgets the earliest requests as far as they have left, where more came than are remembered.
-    #[inline]
-    pub(super) fn forget(&mut self) {
+    #[cold]
+    fn forget(&mut self) {
+        let mut gone = Vec::new();
+        self.requests.give_up(&mut gone);
         if let Some(folded) = &mut self.folded {
-            self.requests.forget_left(|record| folded.add(record));
+            for record in &gone {
+                folded.add(record);
+            }
         }
     }
 

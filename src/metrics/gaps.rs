@@ -58,6 +58,20 @@ impl GapCounter {
         self.distinct_max = self.join_min;
     }
 
+    /// What was packed since the last time, in exchange for an empty list to go on with.
+    pub(super) fn exchange(&mut self, noted: &mut Vec<u64>) {
+        debug_assert!(noted.is_empty(), "what was noted before is counted");
+        std::mem::swap(&mut self.packed, noted);
+    }
+
+    /// Adds what another counter packed.
+    pub(super) fn count(&mut self, noted: &mut Vec<u64>) {
+        self.packed.append(noted);
+        if self.packed.len() >= self.join_at {
+            self.join();
+        }
+    }
+
     /// Adds what another counter counted.
     pub(super) fn join_with(&mut self, other: Self) {
         if let Some(bins) = other.bins {

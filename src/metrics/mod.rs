@@ -2,6 +2,7 @@
 
 mod activity;
 mod adapters;
+mod aside;
 pub mod bench;
 mod bill;
 mod breakdown;

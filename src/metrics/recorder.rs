@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use super::adapters::{AdapterLog, MigrationLog};
+use super::aside::Aside;
 use super::breakdown::{Phases, minus};
 use super::cut::CutAnswers;
 use super::faults::FaultLog;
@@ -38,6 +39,8 @@ pub struct Recorder {
     /// What is left of those whose records are not kept, and when that begins.
     pub(super) folding: Option<Folding>,
     pub(super) folded: Option<Box<Folded>>,
+    /// Whether records that are not kept are folded elsewhere, once they were set aside.
+    pub(super) sets_aside: bool,
     /// Gaps between tokens.
     pub gaps: GapCounter,
     /// Tokens that came out in each second since the first request was sent.
@@ -94,6 +97,7 @@ impl Default for Recorder {
             requests: Records::default(),
             folding: None,
             folded: None,
+            sets_aside: false,
             gaps: GapCounter::default(),
             tokens_by_second: CountsBySecond::default(),
             drafts: DraftCounts::default(),
@@ -263,7 +267,6 @@ impl Recorder {
         (record.first_scheduled, record.first_token, record.finish) = (at, at, at);
         record.status = Status::Rejected;
         self.end = at;
-        self.forget();
     }
 }
 
@@ -389,7 +392,6 @@ impl Observer for Recorder {
                 self.tiers.left(life.id, finish == Finish::Done);
                 self.leave(at, life, finish);
                 self.end = self.end.max(at).max(life.last_token);
-                self.forget();
             }
             Occurrence::Refused(_, id) => self.refuse(at, id),
             Occurrence::TurnedAway(id, why) => self.turn_away(at, id, why),
@@ -426,6 +428,7 @@ impl Observer for Recorder {
 
 impl Separable for Recorder {
     type Lane = Self;
+    type Aside = Aside;
 
     fn lane(&mut self, lane: Lane) -> Self {
         Self {
@@ -435,8 +438,21 @@ impl Separable for Recorder {
             adapters: self.adapters.lane(),
             gaps: GapCounter::in_parts(lane.count),
             folding: self.folding.clone(),
+            sets_aside: true,
             ..Self::default()
         }
+    }
+
+    fn set_aside(lane: &mut Self, aside: &mut Aside) {
+        aside.take(lane);
+    }
+
+    fn count(aside: &mut Aside) {
+        aside.count();
+    }
+
+    fn take_back(lane: &mut Self, aside: Aside) {
+        aside.give_back(lane);
     }
 
     fn join(&mut self, mut lanes: Vec<Self>) {

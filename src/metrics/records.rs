@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use super::record::{RequestRecord, Status};
 
-/// Records that have left and are given back together.
-const BATCH: usize = 4096;
+/// Records that are given up together, at least.
+const BATCH: usize = 16;
 
 /// Records by place; all of them, or a window from the first request that has not left.
 #[derive(Debug, Default)]
@@ -13,8 +13,8 @@ pub struct Records {
     list: Vec<RequestRecord>,
     /// The place of the first one of the list.
     first: usize,
-    /// Of the list, the first ones that were forgotten.
-    forgotten: usize,
+    /// How long the list is when some are given up next, if that is more than a batch.
+    full_at: usize,
 }
 
 impl Records {
@@ -32,37 +32,34 @@ impl Records {
     /// The record of the request in a place, which was not forgotten.
     #[inline]
     pub(super) fn at(&mut self, place: usize) -> &mut RequestRecord {
-        debug_assert!(place >= self.first + self.forgotten, "request {place} was forgotten");
+        debug_assert!(place >= self.first, "request {place} was forgotten");
         &mut self.list[place - self.first]
     }
 
     /// Those that were not forgotten.
     pub(super) fn left_over(&self) -> &[RequestRecord] {
-        &self.list[self.forgotten..]
+        &self.list
     }
 
-    /// Forgets the earliest requests as far as they have left, each told first.
+    /// Whether there are so many that some are worth giving up.
     #[inline]
-    pub(super) fn forget_left(&mut self, mut tell: impl FnMut(&RequestRecord)) {
-        while let Some(record) = self.list.get(self.forgotten)
-            && record.status != Status::Unfinished
-        {
-            tell(record);
-            self.forgotten += 1;
-        }
-        if self.forgotten >= BATCH && 2 * self.forgotten >= self.list.len() {
-            self.give_back();
-        }
+    pub(super) fn is_full(&self) -> bool {
+        self.list.len() >= self.full_at.max(BATCH)
     }
 
-    #[cold]
-    fn give_back(&mut self) {
-        self.list.drain(..self.forgotten);
-        self.first += self.forgotten;
-        self.forgotten = 0;
-        if self.list.capacity() > 8 * self.list.len().max(BATCH) {
-            self.list.shrink_to(2 * self.list.len().max(BATCH));
+    /// Gives up the earliest requests as far as they have left, if they are at least half: they are the list
+    /// `gone` then, which was empty.
+    pub(super) fn give_up(&mut self, gone: &mut Vec<RequestRecord>) {
+        let left = self.list.iter().take_while(|record| record.status != Status::Unfinished);
+        let left = left.count();
+        if 2 * left >= self.list.len() {
+            // Fewer stay: they are what is copied.
+            gone.extend_from_slice(&self.list[left..]);
+            std::mem::swap(gone, &mut self.list);
+            gone.truncate(left);
+            self.first += left;
         }
+        self.full_at = 2 * self.list.len();
     }
 
     /// Forgets all.
@@ -72,12 +69,12 @@ impl Records {
 
     /// Of so many requests, all of which were forgotten.
     pub(super) fn forgotten(requests: usize) -> Self {
-        Self { list: Vec::new(), first: requests, forgotten: 0 }
+        Self { first: requests, ..Self::default() }
     }
 
     #[cold]
     fn is_missed(&self) -> ! {
-        panic!("records of {} requests were forgotten", self.first + self.forgotten)
+        panic!("records of {} requests were forgotten", self.first)
     }
 }
 
@@ -89,7 +86,7 @@ impl Deref for Records {
     type Target = [RequestRecord];
 
     fn deref(&self) -> &[RequestRecord] {
-        if self.first + self.forgotten > 0 {
+        if self.first > 0 {
             self.is_missed();
         }
         &self.list
@@ -122,7 +119,7 @@ impl From<Vec<RequestRecord>> for Records {
 
 impl From<Records> for Vec<RequestRecord> {
     fn from(records: Records) -> Self {
-        if records.first + records.forgotten > 0 {
+        if records.first > 0 {
             records.is_missed();
         }
         records.list

@@ -142,6 +142,7 @@ impl Observer for Limits {
 
 impl Separable for Caution {
     type Lane = Limits;
+    type Aside = ();
 
     fn lane(&mut self, lane: Lane) -> Limits {
         Limits {

@@ -5,6 +5,9 @@
 //! observers of its own. Lanes need no queue of events, keep to their own memory, and run on as
 //! many threads as there are; their observers are joined in the order of the instances, so that
 //! neither the number of threads nor the way a run is driven shows in a result.
+//!
+//! Lanes go on in rounds. Meanwhile the requests of the next round are drawn, and what observers set aside in the
+//! round before is counted.
 
 use std::collections::VecDeque;
 
@@ -61,54 +64,116 @@ impl<W: Source + Send> Simulation<W> {
 
     fn run_separately(mut self, observer: &mut impl Separable) -> Result<Counts, WorkloadError> {
         let mut watch = cfg!(debug_assertions).then(Watch::default);
-        let observer = &mut (&mut watch, observer);
-        let (end, workload) = (self.end, &mut self.workload);
-        let instances = std::mem::take(&mut self.cluster.instances);
-        let full_round = (ROUND_PER_LANE * instances.len()).clamp(ROUND_MIN, ROUND_MAX);
-        let mut round = (FIRST_ROUND_PER_LANE * instances.len()).min(full_round);
-        let mut drawn = Vec::new();
-        draw(workload, end, round, &mut drawn)?;
-        let first_sent = drawn.first().map_or(SimTime::ZERO, |request| request.arrival);
-        let mut lanes = lanes(instances, end, |lane| observer.lane(lane), first_sent);
-        let mut id = 0;
-        loop {
-            let more_from = drawn.last().map(|last| last.arrival).filter(|_| drawn.len() == round);
-            for request in drawn.drain(..) {
-                observer.arrives(&request);
-                let index = id as usize % lanes.len();
-                lanes[index].expect(RequestId(id), request, self.api_per_request, self.api_delay);
-                id = id.checked_add(1).expect("fewer than 2^32 requests");
-            }
-            let Some(horizon) = more_from else { break };
-            round = full_round.min(2 * round);
-            let next = || draw(workload, end, round, &mut drawn);
-            threads::both(next, || serve(&mut lanes, horizon)).0?;
-        }
-        serve(&mut lanes, SimTime::MAX);
-        let (counts, observers) = close(lanes);
-        observer.join(observers);
+        let counts = threads::within(|| self.serve_lanes(&mut (&mut watch, observer)))?;
         if let Some(watch) = watch {
             watch.close(&counts);
         }
         Ok(counts)
     }
+
+    fn serve_lanes<O: Separable>(&mut self, observer: &mut O) -> Result<Counts, WorkloadError> {
+        let instances = std::mem::take(&mut self.cluster.instances);
+        let full_round = (ROUND_PER_LANE * instances.len()).clamp(ROUND_MIN, ROUND_MAX);
+        let mut round = (FIRST_ROUND_PER_LANE * instances.len()).min(full_round);
+        let mut coming = Coming {
+            workload: &mut self.workload,
+            end: self.end,
+            delay: self.api_delay,
+            per_request: self.api_per_request,
+            first: SimTime::ZERO,
+            next: 0,
+            ways: instances.iter().map(|_| Way::default()).collect(),
+        };
+        let mut horizon = coming.draw(round, observer)?;
+        let mut lanes = lanes(instances, coming.end, |lane| observer.lane(lane), coming.first);
+        let mut asides: Vec<O::Aside> = lanes.iter().map(|_| O::Aside::default()).collect();
+        loop {
+            for (lane, way) in lanes.iter_mut().zip(&mut coming.ways) {
+                lane.expect(&mut way.drawn);
+            }
+            if horizon == SimTime::MAX {
+                break;
+            }
+            for (lane, aside) in lanes.iter_mut().zip(&mut asides) {
+                O::set_aside(&mut lane.observer, aside);
+            }
+            round = full_round.min(2 * round);
+            let prepare = || {
+                let until = coming.draw(round, observer);
+                threads::for_each(&mut asides, O::count);
+                until
+            };
+            // This thread serves, and has all that it needs at hand: others are woken for what it does not wait for.
+            horizon = threads::both(|| serve(&mut lanes, horizon), prepare).1?;
+        }
+        serve(&mut lanes, SimTime::MAX);
+        for (lane, aside) in lanes.iter_mut().zip(asides) {
+            O::take_back(&mut lane.observer, aside);
+        }
+        let (counts, observers) = close(lanes);
+        observer.join(observers);
+        Ok(counts)
+    }
 }
 
-/// Draws the requests of a round, fewer where no more come before `end`.
-fn draw(
-    workload: &mut impl Source,
+/// Requests that are drawn for lanes, which get them in turn.
+struct Coming<'a, W> {
+    workload: &'a mut W,
+    /// Requests that arrive later are none of the run.
     end: SimTime,
-    round: usize,
-    drawn: &mut Vec<Request>,
-) -> Result<(), WorkloadError> {
-    while drawn.len() < round {
-        let Some(request) = workload.next().transpose()? else { break };
-        if request.arrival > end {
-            break;
+    /// From the client to the queue of the engine, and of that what a front end does for one request after the
+    /// other.
+    delay: SimDuration,
+    per_request: SimDuration,
+    /// When the first request arrives.
+    first: SimTime,
+    /// The id of the next one.
+    next: u32,
+    ways: Vec<Way>,
+}
+
+/// The way of requests to an engine.
+#[derive(Default)]
+struct Way {
+    front_end_free: SimTime,
+    /// Those of the round that was drawn last.
+    drawn: VecDeque<Expected>,
+}
+
+impl<W: Source> Coming<'_, W> {
+    /// Draws the requests of a round, fewer where no more come, and tells of them. Returns up to when all that
+    /// arrive are known.
+    fn draw(
+        &mut self,
+        round: usize,
+        observer: &mut impl Separable,
+    ) -> Result<SimTime, WorkloadError> {
+        let mut last = SimTime::MAX;
+        for _ in 0..round {
+            let Some(request) = self.workload.next().transpose()? else {
+                return Ok(SimTime::MAX);
+            };
+            if request.arrival > self.end {
+                return Ok(SimTime::MAX);
+            }
+            last = request.arrival;
+            observer.arrives(&request);
+            self.send(request);
         }
-        drawn.push(request);
+        Ok(last)
     }
-    Ok(())
+
+    fn send(&mut self, request: Request) {
+        if self.next == 0 {
+            self.first = request.arrival;
+        }
+        let lane = self.next as usize % self.ways.len();
+        let way = &mut self.ways[lane];
+        way.front_end_free = request.arrival.max(way.front_end_free) + self.per_request;
+        let (id, queued) = (RequestId(self.next), way.front_end_free + self.delay);
+        way.drawn.push_back(Expected { id, request, queued });
+        self.next = self.next.checked_add(1).expect("fewer than 2^32 requests");
+    }
 }
 
 fn lanes<O>(
@@ -124,7 +189,6 @@ fn lanes<O>(
         engine: engine.telling_late(),
         inbox: VecDeque::new(),
         told: 0,
-        front_end_free: SimTime::ZERO,
         end,
         wake: None,
         is_awaited: false,
@@ -158,7 +222,6 @@ struct LaneRun<O> {
     inbox: VecDeque<Expected>,
     /// Of those, the ones whose arrival was told.
     told: usize,
-    front_end_free: SimTime,
     /// When the clients stop, whatever is under way.
     end: SimTime,
     wake: Option<SimTime>,
@@ -169,15 +232,13 @@ struct LaneRun<O> {
 }
 
 impl<O: Observer> LaneRun<O> {
-    fn expect(
-        &mut self,
-        id: RequestId,
-        request: Request,
-        per_request: SimDuration,
-        delay: SimDuration,
-    ) {
-        self.front_end_free = request.arrival.max(self.front_end_free) + per_request;
-        self.inbox.push_back(Expected { id, request, queued: self.front_end_free + delay });
+    /// These requests come too. Leaves an empty list.
+    fn expect(&mut self, drawn: &mut VecDeque<Expected>) {
+        // Few are left of those before: they are what is moved.
+        while let Some(last) = self.inbox.pop_back() {
+            drawn.push_front(last);
+        }
+        std::mem::swap(&mut self.inbox, drawn);
     }
 
     /// What happens up to `horizon`, where all requests that arrive before it are known. At one

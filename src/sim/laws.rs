@@ -325,6 +325,7 @@ impl Observer for Watch {
 
 impl Separable for Watch {
     type Lane = Self;
+    type Aside = ();
 
     fn lane(&mut self, lane: Lane) -> Self {
         Self { lane, hears_late: true, ..Self::default() }

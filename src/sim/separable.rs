@@ -44,12 +44,25 @@ impl Default for Lane {
 
 /// An observer that lanes can hear for: what it knows after all of them were joined is what it
 /// would know had it heard everything.
-pub trait Separable: Observer {
+pub trait Separable: Observer + Send {
     /// Hears what happens in one lane.
     type Lane: Observer + Send;
 
+    /// What the observer of a lane sets aside, to be counted by whoever has time while the lane goes on; `()`
+    /// where it counts all as it hears it.
+    type Aside: Default + Send;
+
     /// The observer of a lane, before anything happened.
     fn lane(&mut self, lane: Lane) -> Self::Lane;
+
+    /// The observer of a lane sets aside what it has noted; what was set aside before has been counted.
+    fn set_aside(_lane: &mut Self::Lane, _aside: &mut Self::Aside) {}
+
+    /// Counts what was set aside.
+    fn count(_aside: &mut Self::Aside) {}
+
+    /// The observer of a lane, which hears nothing more, takes back what was counted of it.
+    fn take_back(_lane: &mut Self::Lane, _aside: Self::Aside) {}
 
     /// A request arrives; told in order over all lanes, besides what each lane hears.
     fn arrives(&mut self, _request: &Request) {}
@@ -60,9 +73,25 @@ pub trait Separable: Observer {
 
 impl<A: Separable, B: Separable> Separable for (A, B) {
     type Lane = (A::Lane, B::Lane);
+    type Aside = (A::Aside, B::Aside);
 
     fn lane(&mut self, lane: Lane) -> Self::Lane {
         (self.0.lane(lane), self.1.lane(lane))
+    }
+
+    fn set_aside(lane: &mut Self::Lane, aside: &mut Self::Aside) {
+        A::set_aside(&mut lane.0, &mut aside.0);
+        B::set_aside(&mut lane.1, &mut aside.1);
+    }
+
+    fn count(aside: &mut Self::Aside) {
+        A::count(&mut aside.0);
+        B::count(&mut aside.1);
+    }
+
+    fn take_back(lane: &mut Self::Lane, aside: Self::Aside) {
+        A::take_back(&mut lane.0, aside.0);
+        B::take_back(&mut lane.1, aside.1);
     }
 
     fn arrives(&mut self, request: &Request) {
@@ -79,9 +108,26 @@ impl<A: Separable, B: Separable> Separable for (A, B) {
 
 impl<O: Separable> Separable for Option<O> {
     type Lane = Option<O::Lane>;
+    type Aside = O::Aside;
 
     fn lane(&mut self, lane: Lane) -> Self::Lane {
         self.as_mut().map(|observer| observer.lane(lane))
+    }
+
+    fn set_aside(lane: &mut Self::Lane, aside: &mut Self::Aside) {
+        if let Some(lane) = lane {
+            O::set_aside(lane, aside);
+        }
+    }
+
+    fn count(aside: &mut Self::Aside) {
+        O::count(aside);
+    }
+
+    fn take_back(lane: &mut Self::Lane, aside: Self::Aside) {
+        if let Some(lane) = lane {
+            O::take_back(lane, aside);
+        }
     }
 
     fn arrives(&mut self, request: &Request) {
@@ -99,9 +145,22 @@ impl<O: Separable> Separable for Option<O> {
 
 impl<O: Separable> Separable for &mut O {
     type Lane = O::Lane;
+    type Aside = O::Aside;
 
     fn lane(&mut self, lane: Lane) -> Self::Lane {
         (**self).lane(lane)
+    }
+
+    fn set_aside(lane: &mut Self::Lane, aside: &mut Self::Aside) {
+        O::set_aside(lane, aside);
+    }
+
+    fn count(aside: &mut Self::Aside) {
+        O::count(aside);
+    }
+
+    fn take_back(lane: &mut Self::Lane, aside: Self::Aside) {
+        O::take_back(lane, aside);
     }
 
     fn arrives(&mut self, request: &Request) {
@@ -116,6 +175,7 @@ impl<O: Separable> Separable for &mut O {
 /// Hears nothing.
 impl Separable for () {
     type Lane = ();
+    type Aside = ();
 
     fn lane(&mut self, _: Lane) {}
 

@@ -33,6 +33,7 @@ impl Observer for StopsAtHundred {
 
 impl Separable for StopsAtHundred {
     type Lane = Self;
+    type Aside = ();
 
     fn lane(&mut self, _: Lane) -> Self {
         Self(self.0.clone())

@@ -3,16 +3,19 @@
 
 use proptest::prelude::*;
 
+use servecast::cost::Linear;
 use servecast::metrics::bench::{BenchSummary, Distribution};
 use servecast::metrics::{BenchReport, Recorder};
+use servecast::request::Request;
 use servecast::resolved::Scenario;
-use servecast::scenario::ScenarioFile;
+use servecast::rng::mix;
+use servecast::scenario::{ScenarioFile, VllmConfig};
 use servecast::sim::Simulation;
-use servecast::units::SimDuration;
+use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
 
 use super::random::{laws, served};
-use crate::support;
+use crate::support::{self, law, micros};
 
 /// What reports ask for; the engine and its requests are random.
 fn scenario(report: &str) -> Scenario {
@@ -109,6 +112,45 @@ fn compare(
     spread(&ours.itl, &theirs.itl)
 }
 
+/// Requests on replicas that they go to in turn, and what is asked of them.
+struct Served<'a> {
+    scenario: &'a Scenario,
+    engine: &'a VllmConfig,
+    law: Linear,
+    replicas: u32,
+    requests: &'a [Request],
+}
+
+impl Served<'_> {
+    fn run(&self, mut recorder: Recorder, lanes: bool) -> (Recorder, BenchSummary) {
+        let cluster = support::cluster(self.replicas, self.engine, self.law);
+        let requests = servecast::sim::Requests(self.requests.iter().cloned());
+        let client = Client::new(&self.scenario.workload.client);
+        let run = Simulation::new(requests, client, cluster, SimDuration::ZERO);
+        let counts = if lanes { run.run_in_lanes(&mut recorder) } else { run.run(&mut recorder) };
+        counts.expect("no trace is read");
+        let summary = BenchReport::new(&recorder, self.scenario).summary;
+        (recorder, summary)
+    }
+
+    /// Where so many requests are remembered, figures are those of all records.
+    fn compare(&self, limit: u32) -> Result<(), TestCaseError> {
+        let count = self.requests.len() as u32;
+        let figures = |limit| Recorder::of_figures(self.scenario).remembering(limit);
+        let (kept, theirs) = self.run(Recorder::of(self.scenario), false);
+        for lanes in [false, true] {
+            let (all, ours) = self.run(figures(count), lanes);
+            prop_assert_eq!(&all.requests, &kept.requests);
+            prop_assert_eq!(exactly(&ours), exactly(&theirs));
+        }
+        let [one, lanes] = [false, true].map(|lanes| self.run(figures(limit), lanes));
+        compare((&one.0, &one.1), (&kept, &theirs))?;
+        compare((&lanes.0, &lanes.1), (&kept, &theirs))?;
+        prop_assert_eq!(exactly(&one.1), exactly(&lanes.1));
+        Ok(())
+    }
+}
+
 proptest! {
     #![proptest_config(crate::support::random_cases(150))]
 
@@ -117,29 +159,33 @@ proptest! {
         (engine, requests) in served(), law in laws(), report in reports(), replicas in 1_u32..4,
         share in 0.0..1.0,
     ) {
-        let scenario = scenario(report);
-        let run = |mut recorder: Recorder, lanes: bool| {
-            let cluster = support::cluster(replicas, &engine, law);
-            let requests = servecast::sim::Requests(requests.iter().cloned());
-            let client = Client::new(&scenario.workload.client);
-            let run = Simulation::new(requests, client, cluster, SimDuration::ZERO);
-            let counts = if lanes { run.run_in_lanes(&mut recorder) } else { run.run(&mut recorder) };
-            counts.expect("no trace is read");
-            let summary = BenchReport::new(&recorder, &scenario).summary;
-            (recorder, summary)
-        };
-        let count = requests.len() as u32;
-        let figures = |limit| Recorder::of_figures(&scenario).remembering(limit);
-        let (kept, theirs) = run(Recorder::of(&scenario), false);
-        for lanes in [false, true] {
-            let (all, ours) = run(figures(count), lanes);
-            prop_assert_eq!(&all.requests, &kept.requests);
-            prop_assert_eq!(exactly(&ours), exactly(&theirs));
-        }
-        let limit = (share * f64::from(count)) as u32;
-        let [one, lanes] = [false, true].map(|lanes| run(figures(limit), lanes));
-        compare((&one.0, &one.1), (&kept, &theirs))?;
-        compare((&lanes.0, &lanes.1), (&kept, &theirs))?;
-        prop_assert_eq!(exactly(&one.1), exactly(&lanes.1));
+        let scenario = &scenario(report);
+        let (scenario, engine) = (&scenario, &engine);
+        let served = Served { scenario, engine, law, replicas, requests: &requests };
+        served.compare((share * requests.len() as f64) as u32)?;
+    }
+}
+
+/// Lanes go on in rounds, and leave what they note to be counted meanwhile.
+#[test]
+fn what_lanes_set_aside_is_in_the_figures() {
+    let scenario = &scenario("goodput = { e2el = 40.0, ttft = 10.0, tpot = 1.5 }");
+    let request = |index: u64| {
+        let [prompt, output] = [mix(index) % 120, mix(index + 7) % 90].map(|tokens| tokens as u32);
+        Request::new(SimTime::ZERO + micros(700 * index), 1 + prompt, 1 + output)
+    };
+    let requests: Vec<Request> = (0..2000).map(request).collect();
+    let engine = &VllmConfig {
+        num_gpu_blocks: Some(1025),
+        max_num_batched_tokens: Some(512),
+        max_num_seqs: Some(16),
+        max_model_len: Some(256),
+        ..VllmConfig::default()
+    };
+    // One replica is saturated, three are not.
+    for replicas in [1, 3] {
+        let served =
+            Served { scenario, engine, law: law(400, 3, 20), replicas, requests: &requests };
+        served.compare(100).unwrap();
     }
 }
