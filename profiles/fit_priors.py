@@ -6,7 +6,7 @@
 RUNS are published runs as `servecast validate --runs` reads them, each line once; lines with TEXT are left out. Every
 combination of a class's factors in GRID is simulated. Of each class the combination is taken with the smallest error of
 throughput, mean TPOT and mean TTFT together: the median over the runs of a family, then means over families and over
-sources. stderr tells how well each source is predicted by factors that were fitted without it ("left out"), and how
+sources. `tuned_experts` is fitted to the runs of `experts` too. stderr tells how well each source is predicted by factors that were fitted without it ("left out"), and how
 many figures lie within the intervals; FILE gets each of these predictions, one JSON object a line. Intervals are
 quantiles of measured / simulated of sources that were left out. Families of a source err alike: n of them count as
 much as √n of different sources.
@@ -40,7 +40,7 @@ GRID = {
 }
 # What takes the place of all that the program expects.
 NEUTRAL = {"products_compute": 1.0}
-# Where somebody chose kernels nearly all runs are of one source: fitted to servers without, too.
+# Tuned servers are all of one source: their factors are fitted to the others too, and so without any of that source.
 ALSO_FITTED_TO = {"tuned_experts": "experts"}
 # Figures that are fitted: the first that a run has.
 FITTED = {
@@ -221,11 +221,11 @@ def interval_without(families, figure, name):
     return interval({family: of for family, of in families.items() if source(family) != name}, figure)
 
 
-def covered(families, around, figure):
-    """Of each family the share of figures within intervals of the other sources around it."""
+def covered(families, figure):
+    """Of each family the share of figures within intervals of the other sources."""
     shares = []
     for name in sorted({source(family) for family in families}):
-        ends = interval_without(around, figure, name)
+        ends = interval_without(families, figure, name)
         for family, runs in families.items():
             values = [one[figure] for one in runs if figure in one]
             if source(family) == name and ends and values:
@@ -278,9 +278,9 @@ def main():
         factors = best(known)
         runs = left_out(known)
         ids = {run[0] for run in own[factors]}
-        told += [run for run in predictions(kind, runs) if run["id"] in ids]
-        around = by_family(runs)
-        families = by_family(run for run in runs if run[0] in ids)
+        runs = [run for run in runs if run[0] in ids]
+        told += predictions(kind, runs)
+        families = by_family(runs)
         everything |= {f"{kind} {name}": runs for name, runs in families.items()}
         sources = sorted({source(family) for family in families})
         print(f"\n# {len(families)} families of {', '.join(sources)}.\n[{kind}]")
@@ -295,7 +295,7 @@ def main():
         print(f"ratios = {table(inside)}")
         print(f"{kind}: {kept}", file=sys.stderr)
         for figure in FIGURES:
-            shares = covered(families, around, figure)
+            shares = covered(families, figure)
             held = statistics.mean(shares) if shares else math.nan
             print(
                 f"  {figure}: left out, median error {percent(error(families, figure)):.1f} %, "

@@ -25,7 +25,7 @@ pub fn both<A: Send, B: Send>(
     (first(), second())
 }
 
-/// Does it on one of the threads that share work, so that none is woken whenever it shares some.
+/// Does it on one of the threads that share work: what it shares later starts among them.
 pub fn within<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     both(work, || ()).0
 }

@@ -11,7 +11,7 @@ use crate::metrics::bench::Tool;
 use crate::profiles;
 use crate::resolved::Scenario;
 use crate::scenario::{ScenarioFile, ServerHost, StepTimeConfig};
-use crate::validate::{Plan, Published, Record, figures};
+use crate::validate::{self, Plan, Published, Record, figures};
 
 /// Values of settings by their paths, as factors of what is expected of a server where something is.
 type Found = BTreeMap<String, f64>;
@@ -65,7 +65,7 @@ impl Servers {
     pub fn adjusted(&self, run: &Record, mut file: ScenarioFile) -> Result<ScenarioFile, String> {
         match self.0.get(&Server::of(&file, &run.family)) {
             Some(found) if file.cluster.lora.is_none() && !found.is_empty() => {
-                state(&mut file);
+                state(run, &mut file);
                 let settings = settings(found.iter(), &file);
                 load::overridden(file, &settings).map_err(|error| error.told())
             }
@@ -169,14 +169,16 @@ fn fitted(
 /// A record that can be simulated without adapters, whose constants are their own.
 fn plan(record: &Record) -> Option<(Known, Plan)> {
     let mut plan = Plan::of(record).ok().filter(|plan| plan.scenario.cluster.lora.is_none())?;
-    state(&mut plan.scenario);
+    state(record, &mut plan.scenario);
     let server = Server::of(&plan.scenario, &record.family);
     Some((Known { server, family: record.family.clone() }, plan))
 }
 
 /// States what is expected of the kernels of a server, of which what is fitted are factors.
-fn state(file: &mut ScenarioFile) {
-    let Ok(scenario) = Scenario::resolve(file.clone(), None) else { return };
+fn state(record: &Record, file: &mut ScenarioFile) {
+    let mut told = file.clone();
+    validate::tell_tuned(record, &mut told);
+    let Ok(scenario) = Scenario::resolve(told, None) else { return };
     let class = scenario.first().server_class;
     if let Some((class, calibration)) = class.zip(file.cluster.step_time.calibration_mut()) {
         *calibration = class.prior().factors;

@@ -41,8 +41,8 @@ impl BlockHash {
         Self(mix(self.0.rotate_left(32) ^ mix(value)))
     }
 
-    /// The same with tokens of a stream, which is mixed already, at a place. A name waits for the one before it:
-    /// nothing but the last step is left to do then.
+    /// The same with tokens of a stream, which is mixed already, at a place. Stream and place are
+    /// mixed without the name before; only the last mix waits for that.
     const fn then_run(self, stream: u64, place: u64) -> Self {
         Self(mix(self.0.rotate_left(32) ^ stream.rotate_left(16) ^ mix(place)))
     }

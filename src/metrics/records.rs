@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use super::record::{RequestRecord, Status};
 
-/// Records that are given up together, at least.
+/// A shorter list is left as it is.
 const BATCH: usize = 16;
 
 /// Records by place; all of them, or a window from the first request that has not left.
@@ -50,6 +50,7 @@ impl Records {
     /// Gives up the earliest requests as far as they have left, if they are at least half: they are the list
     /// `gone` then, which was empty.
     pub(super) fn give_up(&mut self, gone: &mut Vec<RequestRecord>) {
+        debug_assert!(gone.is_empty(), "records that were given up before are in the way");
         let left = self.list.iter().take_while(|record| record.status != Status::Unfinished);
         let left = left.count();
         if 2 * left >= self.list.len() {

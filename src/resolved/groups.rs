@@ -41,7 +41,7 @@ pub struct ReplicaGroup {
     pub gpu: GpuSpec,
     /// Where the number of their KV blocks comes from.
     pub kv: KvSource,
-    /// The class of servers of which something is expected that they are of, whatever their step times are.
+    /// Their class, where something is expected of servers like them; also where they are given other step times.
     pub server_class: Option<ServerClass>,
     /// That class, where their step times are what is expected of it.
     pub class: Option<ServerClass>,

@@ -28,8 +28,8 @@ pub enum StepTimeConfig {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calibration: Option<Calibration>,
         /// Whether somebody chose the kernels of a mixture of experts for this model on this GPU, as vendors
-        /// do in the recipes of `InferenceX`; engines choose them if not. It decides what is expected of servers
-        /// without a calibration.
+        /// do in the recipes of `InferenceX`; the engine chooses them if not. It decides what is expected of a
+        /// server without a calibration, but for MXFP4 experts and GPUs of other vendors than NVIDIA.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tuned: bool,
     },

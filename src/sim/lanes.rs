@@ -103,7 +103,7 @@ impl<W: Source + Send> Simulation<W> {
                 threads::for_each(&mut asides, O::count);
                 until
             };
-            // This thread serves, and has all that it needs at hand: others are woken for what it does not wait for.
+            // This thread serves lanes; drawing and counting are offered to others.
             horizon = threads::both(|| serve(&mut lanes, horizon), prepare).1?;
         }
         serve(&mut lanes, SimTime::MAX);
@@ -121,8 +121,7 @@ struct Coming<'a, W> {
     workload: &'a mut W,
     /// Requests that arrive later are none of the run.
     end: SimTime,
-    /// From the client to the queue of the engine, and of that what a front end does for one request after the
-    /// other.
+    /// From the client to the queue of the engine, behind the front end.
     delay: SimDuration,
     per_request: SimDuration,
     /// When the first request arrives.

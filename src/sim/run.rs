@@ -83,8 +83,7 @@ pub struct Simulation<W> {
     pub(super) tries: Tries,
     /// Per instance that tells of its cache, up to when it has.
     pub(super) told_until: Vec<SimTime>,
-    /// From when on steps that these instances planned last may have them forget what is cached. Beside each other, as
-    /// all are looked at for each request.
+    /// Per instance, after when the steps that it planned last may have it forget what is cached.
     pub(super) forgets_from: Vec<SimTime>,
     /// What came of the event being handled.
     pub(super) outcome: Outcome,

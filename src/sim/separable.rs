@@ -61,7 +61,7 @@ pub trait Separable: Observer + Send {
     /// Counts what was set aside.
     fn count(_aside: &mut Self::Aside) {}
 
-    /// The observer of a lane, which hears nothing more, takes back what was counted of it.
+    /// The observer of a lane, which sets nothing more aside, takes back what was counted of it.
     fn take_back(_lane: &mut Self::Lane, _aside: Self::Aside) {}
 
     /// A request arrives; told in order over all lanes, besides what each lane hears.

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::record::{Fields, Record};
 use super::workload::is_inferencex;
+use crate::scenario::{ScenarioFile, StepTimeConfig};
 
 static SERVERS: LazyLock<File> = LazyLock::new(|| {
     let text = include_str!("../../profiles/inferencex.toml");
@@ -50,6 +51,14 @@ struct Recipe {
     from: String,
     until: Option<String>,
     flags: Fields,
+}
+
+/// Says of the server of a record that its kernels were chosen for the model, where the scenario leaves step times
+/// open and it is one of `InferenceX`'s: vendors write its recipes.
+pub fn tell_tuned(record: &Record, file: &mut ScenarioFile) {
+    if let StepTimeConfig::Auto { tuned, .. } = &mut file.cluster.step_time {
+        *tuned |= is_inferencex(record);
+    }
 }
 
 /// The flags of the server of a record that lists none, if it is one of `InferenceX`'s.

@@ -71,6 +71,7 @@ pub use case::{Case, Limits};
 pub(crate) use experiment::Loaded;
 pub use experiment::{Experiment, Repeat, RequestsConfig, Sent, experiments};
 pub use host_run::host_runs;
+pub use inferencex::tell_tuned;
 pub use memory::{MemoryStudy, Part};
 pub use plan::Plan;
 pub use published::Published;

@@ -9,7 +9,7 @@ use crate::metrics::bench::MetricKey;
 use crate::model::Format;
 use crate::request::Request;
 use crate::rng::Seed;
-use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile, StepTimeConfig};
+use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
 
 /// A record as a scenario.
 #[derive(Debug, Clone)]
@@ -61,10 +61,6 @@ impl Plan {
             }
         };
         cluster.quantization = format;
-        if let StepTimeConfig::Auto { tuned, .. } = &mut cluster.step_time {
-            // Vendors write its recipes.
-            *tuned = workload::is_inferencex(record);
-        }
         if format.is_some() {
             assumed
                 .push("checkpoint: the known model with its matrices in the format of the record");

@@ -1,6 +1,7 @@
 //! Scenarios to figures. Runs know nothing of one another, so threads change nothing but the time.
 
 use super::case::Case;
+use super::inferencex;
 use super::plan::Plan;
 use super::record::Record;
 use super::report::{Validation, Verdict};
@@ -10,7 +11,7 @@ use crate::cost::StepTime;
 use crate::metrics::bench::{BenchSummary, Comparison, Tool};
 use crate::metrics::{BenchReport, Caution, Recorder, Warnings};
 use crate::request::Request;
-use crate::resolved::{OwnFiles, Scenario, ScenarioError, Unstated};
+use crate::resolved::{OwnFiles, Scenario, ScenarioError, ServerClass, Unstated};
 use crate::scenario::ScenarioFile;
 use crate::sim::{Counts, Requests, Separable, Source};
 use crate::threads;
@@ -36,7 +37,8 @@ pub fn judge(cases: &[Case]) -> Verdict {
 
 fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     let plan = Plan::of(record)?;
-    let file = adjust(record, plan.scenario).map_err(Skip::Scenario)?;
+    let mut file = adjust(record, plan.scenario).map_err(Skip::Scenario)?;
+    inferencex::tell_tuned(record, &mut file);
     let own = OwnFiles::default();
     let scenario = Scenario::resolve_with(file, &own, Unstated::TYPICAL);
     let scenario = scenario.map_err(|error| broken(&error))?;
@@ -45,6 +47,9 @@ fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     let mut assumed = plan.assumed;
     if is_expected {
         assumed.push("kernels: as much longer than alone as in other published runs");
+    }
+    if is_expected && class == Some(ServerClass::TunedExperts) {
+        assumed.push("kernels: chosen for the model and the GPU, as in InferenceX's recipes");
     }
     let (report, warnings) = simulate(&scenario, plan.requests)?;
     let comparison = Comparison::of_figures(Tool::Vllm, &plan.measured, &report.summary);

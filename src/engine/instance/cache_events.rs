@@ -23,7 +23,8 @@ impl Instance {
         tells
     }
 
-    /// When the first of the steps that it has planned ahead is decided that may have it forget something.
+    /// The decision time of the first step planned ahead that may have it forget something;
+    /// [`MAX`](SimTime::MAX) if there is none.
     pub fn forgets_from(&self) -> SimTime {
         if self.run.is_empty() {
             return SimTime::MAX;

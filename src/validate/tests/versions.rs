@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::plan;
+use super::super::{Record, validate};
+use super::{plan, with};
+use crate::load::{self, Override};
 use crate::model::layout::MambaStrategy;
-use crate::resolved::{KvSource, Scenario};
+use crate::resolved::{KvSource, Scenario, ServerClass};
 use crate::scenario::{Calibration, ClusterConfig, EngineConfig, StepTimeConfig};
 
 #[test]
@@ -111,6 +113,24 @@ fn inferencex_serves_without_a_radix_cache_unless_it_says_so() {
     assert_eq!(is_off("InferenceX", json!({})), (true, true));
     assert_eq!(is_off("InferenceX", json!({"disable-radix-cache": false})), (false, false));
     assert_eq!(is_off("vllm bench serve", json!({})), (false, false));
+}
+
+#[test]
+fn inferencex_is_tuned_where_nothing_says_how_long_steps_take() {
+    let class = |client: &str, step_time: &str| {
+        let told =
+            [("workload.client", json!(client)), ("model.name", json!("Qwen/Qwen3-30B-A3B"))];
+        let records = Record::parse_all(&with(&told).to_string()).expect("a record");
+        let kind = [Override::new("cluster.step_time.type", step_time)];
+        let adjust = |_: &Record, file| load::overridden(file, &kind).map_err(|error| error.told());
+        let validation = validate(&records, &adjust);
+        let run = validation.runs.first();
+        run.unwrap_or_else(|| panic!("{:?}", validation.left_out)).class
+    };
+    assert_eq!(class("InferenceX", "auto"), Some(ServerClass::TunedExperts));
+    assert_eq!(class("vllm bench serve", "auto"), Some(ServerClass::Experts));
+    // Other step times have nothing to say of it, and are taken.
+    assert_eq!(class("InferenceX", "roofline"), Some(ServerClass::Experts));
 }
 
 #[test]

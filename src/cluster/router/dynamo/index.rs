@@ -37,7 +37,7 @@ pub enum Threads {
 
 type Edge = usize;
 const ROOT: Edge = 0;
-/// Most edges grow once, by the blocks of an answer: as many have room where they are.
+/// Spare blocks of an edge: most grow once, by those of an answer, which then fit without moving it.
 const ROOM: usize = 8;
 
 /// Blocks on edges, with who covers them.

@@ -6,7 +6,7 @@ use super::Rank;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RankSet {
     first: u64,
-    /// Beside the set, as there are many.
+    /// Boxed, as there are many sets.
     more: Option<Box<More>>,
 }
 

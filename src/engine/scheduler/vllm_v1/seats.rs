@@ -5,6 +5,7 @@ use super::sequence::{Sequence, Status};
 use crate::ids::RequestId;
 
 impl VllmV1 {
+    /// Gives a request a place, that of one that left if there is one.
     pub(super) fn seat(&mut self, mut sequence: Sequence) -> u32 {
         let id = sequence.life.id;
         if let Some(slot) = self.vacant.pop() {
@@ -25,14 +26,10 @@ impl VllmV1 {
         let is_here = |slot: &u32| {
             !matches!(self.sequences[*slot as usize].status, Status::Draining | Status::Gone)
         };
-        match self.handed.get(id) {
-            Some(slot) => {
-                Some(slot).filter(|slot| self.seated[*slot as usize] == id).filter(is_here)
-            }
-            None => {
-                let places = (0..).zip(&self.seated).filter(|(_, seated)| **seated == id);
-                places.map(|(slot, _)| slot).find(is_here)
-            }
+        if let Some(slot) = self.handed.get(id) {
+            return Some(slot).filter(|slot| self.seated[*slot as usize] == id).filter(is_here);
         }
+        let places = (0..).zip(&self.seated).filter(|(_, seated)| **seated == id);
+        places.map(|(slot, _)| slot).find(is_here)
     }
 }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::Edge;
 
-/// Edges by their first block. Beside the edge that they follow, as most have none.
+/// Edges by their first block. Boxed, as most edges have none.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Children(Option<Box<FxHashMap<u64, Edge>>>);
 
