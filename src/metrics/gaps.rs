@@ -273,6 +273,31 @@ mod tests {
     }
 
     #[test]
+    fn what_was_noted_in_slices_is_counted_as_by_one() {
+        let mut exact = GapCounter::default();
+        let [mut noting, mut apart] = [(); 2].map(|()| GapCounter::in_parts(8));
+        apart.bound();
+        let mut noted = Vec::new();
+        for step in 0..600_000_u64 {
+            let (gap, count) = (7_000_000 + mix(step) % 900_000, (mix(step + 7) % 300) as u32);
+            exact.add(SimDuration::from_nanos(gap), count);
+            noting.add(SimDuration::from_nanos(gap), count);
+            if step % 50_000 == 0 {
+                noting.exchange(&mut noted);
+                apart.count(&mut noted);
+            }
+        }
+        assert!(apart.bins.is_some() && apart.packed.capacity() <= 2 * JOIN_MIN / 8);
+        noting.join_with(apart);
+        let (exact, bins) = (exact.sample(), noting.in_log_bins().expect("they are many"));
+        assert_eq!(bins.count(), exact.count());
+        for p in [0.0, 1.0, 50.0, 99.0, 100.0] {
+            let (ours, theirs) = (bins.percentile(p) / 1e9, exact.percentile(p));
+            assert!((ours / theirs - 1.0).abs() < 1.0 / 4096.0, "p{p}: {ours}, {theirs}");
+        }
+    }
+
+    #[test]
     fn bins_have_the_statistics_of_the_sorted_list() {
         // All equal; alike within a bin; from nothing to a quarter of an hour; nearly all alike beside a long one.
         let laws: [fn(u64) -> u64; 4] = [
