@@ -41,9 +41,7 @@ impl Aside {
             gaps.count(&mut self.noted);
         }
         if let Some(folded) = &mut self.folded {
-            for record in &self.gone {
-                folded.add(record);
-            }
+            folded.add_all(&self.gone);
         }
         self.gone.clear();
         self.gone.shrink_to(ROOM_MAX);

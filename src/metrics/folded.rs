@@ -126,8 +126,14 @@ impl Folded {
         }
     }
 
-    /// One more request, which has left or never will.
-    pub(super) fn add(&mut self, record: &RequestRecord) {
+    /// More requests, which have left or never will.
+    pub(super) fn add_all(&mut self, records: &[RequestRecord]) {
+        for record in records {
+            self.add(record);
+        }
+    }
+
+    fn add(&mut self, record: &RequestRecord) {
         self.requests += 1;
         self.preemptions += u64::from(record.preemptions);
         let streams = self.folding.client == ClientMode::Streaming;
@@ -334,9 +340,7 @@ impl Recorder {
         let mut gone = Vec::new();
         self.requests.give_up(&mut gone);
         if let Some(folded) = &mut self.folded {
-            for record in &gone {
-                folded.add(record);
-            }
+            folded.add_all(&gone);
         }
     }
 

@@ -243,6 +243,15 @@ mod tests {
         assert!(gaps.binned().is_none(), "some are beyond what is packed");
     }
 
+    /// Counts are equal, and percentiles as near as bins are.
+    fn are_alike(bins: &LogBins, exact: &Weighted) {
+        assert_eq!(bins.count(), exact.count());
+        for p in [0.0, 1.0, 50.0, 99.0, 100.0] {
+            let (ours, theirs) = (bins.percentile(p) / 1e9, exact.percentile(p));
+            assert!((ours / theirs - 1.0).abs() < 1.0 / 4096.0, "p{p}: {ours}, {theirs}");
+        }
+    }
+
     #[test]
     fn too_many_distinct_gaps_leave_their_bins() {
         let mut exact = GapCounter::default();
@@ -264,11 +273,7 @@ mod tests {
         assert!(all.packed.capacity() <= 2 * JOIN_MIN / 8 && other.bins.is_some());
         all.join_with(other);
         let (exact, bins) = (exact.sample(), all.in_log_bins().expect("they are many"));
-        assert_eq!(bins.count(), exact.count());
-        for p in [0.0, 1.0, 50.0, 99.0, 100.0] {
-            let (ours, theirs) = (bins.percentile(p) / 1e9, exact.percentile(p));
-            assert!((ours / theirs - 1.0).abs() < 1.0 / 4096.0, "p{p}: {ours}, {theirs}");
-        }
+        are_alike(&bins, &exact);
         assert!((bins.mean() / 1e9 / exact.mean() - 1.0).abs() < 1e-9);
     }
 
@@ -290,11 +295,7 @@ mod tests {
         assert!(apart.bins.is_some() && apart.packed.capacity() <= 2 * JOIN_MIN / 8);
         noting.join_with(apart);
         let (exact, bins) = (exact.sample(), noting.in_log_bins().expect("they are many"));
-        assert_eq!(bins.count(), exact.count());
-        for p in [0.0, 1.0, 50.0, 99.0, 100.0] {
-            let (ours, theirs) = (bins.percentile(p) / 1e9, exact.percentile(p));
-            assert!((ours / theirs - 1.0).abs() < 1.0 / 4096.0, "p{p}: {ours}, {theirs}");
-        }
+        are_alike(&bins, &exact);
     }
 
     #[test]

@@ -159,8 +159,7 @@ proptest! {
         (engine, requests) in served(), law in laws(), report in reports(), replicas in 1_u32..4,
         share in 0.0..1.0,
     ) {
-        let scenario = &scenario(report);
-        let (scenario, engine) = (&scenario, &engine);
+        let (scenario, engine) = (&scenario(report), &engine);
         let served = Served { scenario, engine, law, replicas, requests: &requests };
         served.compare((share * requests.len() as f64) as u32)?;
     }
