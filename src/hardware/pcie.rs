@@ -3,13 +3,15 @@
 //! several times.
 //!
 //! Measured, in 10⁹ message bytes per second of large messages over 2, 4 and 8 GPUs:
-//! * `PCIe` 4, two hosts of L40S: 9.6, 1.25, 0.56 (`AIConfigurator`, vllm 0.14.0; NCCL 2.27.3 on it 10.0, 1.7,
-//!   0.4) and 8.7, 7.0, 5.9 (`AIConfigurator`, sglang 0.5.12). Three A100 PCIe move 20 on every link
+//! * `PCIe` 4, two hosts of L40S: 19.2, 2.5, 1.1 (`AIConfigurator`, vllm 0.14.0; NCCL 2.27.3 on it 20.0, 3.4,
+//!   0.8) and 17.4, 14.0, 11.8 (`AIConfigurator`, sglang 0.5.12). Three A100 PCIe move 20 on every link
 //!   (NVIDIA/nccl-tests#178), which is 20, 13.3 and 11.4 here.
-//! * `PCIe` 5, two hosts of RTX PRO 6000: 18.9, 8.8, 6.2 (`AIConfigurator`, vllm 0.24.0; NCCL 2.29.2 on it
-//!   18.5, 8.4, 6.9) and 7.6 over two (`AIConfigurator`, vllm 0.19.0), which is 5.1 and 4.3 over four and
+//! * `PCIe` 5, two hosts of RTX PRO 6000: 37.8, 17.6, 12.4 (`AIConfigurator`, vllm 0.24.0; NCCL 2.29.2 on it
+//!   37.0, 16.8, 13.8) and 15.2 over two (`AIConfigurator`, vllm 0.19.0), which is 10.1 and 8.7 over four and
 //!   eight on every link. RTX 5090 move 35 over four and 28 over eight (NVIDIA/nccl#1639), which is 35, 23.3
 //!   and 16.0 here.
+//!
+//! Of each three hosts the one in the middle is assumed. A slower bus than `PCIe` 4 moves less in proportion.
 //!
 //! `AIConfigurator`: ai-dynamo/aiconfigurator, systems/data, Apache-2.0, read 2026-11. What every link moves
 //! is 2·(n - 1)/n of the message.
@@ -31,19 +33,25 @@ pub struct PcieAllReduce {
 type Row = (u32, f64, f64, [f64; 2]);
 
 const PCIE_4: [Row; 3] =
-    [(2, 5.3, 9.6, [8.7, 20.0]), (4, 18.0, 6.8, [1.25, 13.3]), (8, 28.0, 5.6, [0.56, 11.4])];
+    [(2, 5.3, 19.2, [17.4, 20.0]), (4, 18.0, 13.3, [2.5, 14.0]), (8, 28.0, 11.4, [1.1, 11.8])];
 const PCIE_5: [Row; 3] =
-    [(2, 4.2, 18.9, [7.6, 35.0]), (4, 12.7, 8.8, [5.1, 23.3]), (8, 24.7, 6.2, [4.3, 16.0])];
+    [(2, 4.2, 35.0, [15.2, 37.8]), (4, 12.7, 17.6, [10.1, 23.3]), (8, 24.7, 12.4, [8.7, 16.0])];
 /// Between the 32 GB/s of `PCIe` 4 and the 64 GB/s of `PCIe` 5.
 const PCIE_5_GB_S: f64 = 48.0;
+const PCIE_4_BUS_GB_S: f64 = 32.0;
 
 /// Between so many GPUs of one node on a bus of this rate.
 pub(super) fn all_reduce(gpus: u32, bus_gb_s: f64) -> PcieAllReduce {
     let rows = if bus_gb_s < PCIE_5_GB_S { &PCIE_4 } else { &PCIE_5 };
     let row = rows.iter().find(|(most, ..)| *most >= gpus).unwrap_or(&rows[rows.len() - 1]);
+    let share = (bus_gb_s / PCIE_4_BUS_GB_S).min(1.0);
     let (most, latency_us, bandwidth_gb_s, [slowest_gb_s, fastest_gb_s]) = *row;
-    let assumed = AllReduce { gpus: most, latency_us, bandwidth_gb_s };
-    PcieAllReduce { assumed, slowest_gb_s, fastest_gb_s }
+    let assumed = AllReduce { gpus: most, latency_us, bandwidth_gb_s: share * bandwidth_gb_s };
+    PcieAllReduce {
+        assumed,
+        slowest_gb_s: share * slowest_gb_s,
+        fastest_gb_s: share * fastest_gb_s,
+    }
 }
 
 #[cfg(test)]

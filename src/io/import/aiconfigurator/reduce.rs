@@ -301,12 +301,18 @@ pub(super) fn experts(table: &RawTable) -> Vec<ExpertTable> {
     groups.into_iter().map(table).filter(|table| !table.shapes.is_empty()).collect()
 }
 
+/// The collector tells messages in elements, all of them of 16 bits (`collect_all_reduce.py` of
+/// ai-dynamo/aiconfigurator: a message of `size` is a tensor of `[size / 4096, 4096]` in bfloat16).
+const MESSAGE_ELEMENT_BYTES: u64 = 2;
+
 pub(super) fn all_reduce(table: &RawTable) -> Vec<AllReduceTable> {
     let kept = table.rows.iter().filter(|row| row.words[0].ends_with("_graph"));
     let times = fastest(kept.map(|row| ([row.numbers[0], row.numbers[1]], row.micros)));
     let table = |gpus: u64| {
         let own = times.iter().filter(|(key, _)| key[0] == gpus);
-        let (bytes, codes) = own.map(|(key, micros)| (key[1], Codes::of(Some(*micros)))).unzip();
+        let (bytes, codes) = own
+            .map(|(key, micros)| (MESSAGE_ELEMENT_BYTES * key[1], Codes::of(Some(*micros))))
+            .unzip();
         AllReduceTable { gpus: gpus as u32, bytes, times: Codes(codes) }
     };
     grid(&times, |key| key[0]).into_iter().map(table).collect()

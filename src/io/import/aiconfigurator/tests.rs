@@ -69,6 +69,21 @@ fn is_near(found: Option<f64>, wanted: f64) -> bool {
 }
 
 #[test]
+fn messages_of_all_reduces_are_told_in_elements_and_kept_in_bytes() {
+    let folder = folder("vllm");
+    let mut comm = "allreduce_dtype,num_gpus,message_size,backend,latency\n".to_owned();
+    for (elements, ms) in [(4096, 0.005), (8192, 0.006)] {
+        writeln!(comm, "bfloat16,2,{elements},vllm_graph,{ms}").expect("a string");
+        writeln!(comm, "bfloat16,2,{elements},vllm_eager,0.1").expect("a string");
+    }
+    put(&folder, "vllm", "comm", "custom_allreduce_perf.csv", &comm);
+    let profile = imported(&folder, "vllm");
+    let [table] = &profile.all_reduce[..] else { panic!("{:?}", profile.all_reduce) };
+    assert_eq!((table.gpus, &table.bytes[..]), (2, &[8192, 16_384][..]));
+    assert!(is_near(table.times.time(0), 5.0) && is_near(table.times.time(1), 6.0));
+}
+
+#[test]
 fn what_is_left_of_a_module_without_its_products_is_kept_and_thinned() {
     let folder = folder("vllm");
     put_latent(&folder);
