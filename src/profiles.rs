@@ -258,13 +258,13 @@ const GPU_FILES: &[(&str, &str)] = files!["gpus":
     "v100-pcie-32gb",
 ];
 
-const HOST_FILES: &[(&str, &str); 2] = files!["hosts": "sglang", "vllm"];
+const HOST_FILES: &[(&str, &str); 3] = files!["hosts": "sglang", "vllm", "vllm_v0"];
 
 static MODELS: Catalogue<ModelSpec, { MODEL_FILES.len() }> =
     Catalogue::new(MODEL_FILES, |spec| &spec.name);
 static GPUS: Catalogue<GpuSpec, { GPU_FILES.len() }> = Catalogue::new(GPU_FILES, |spec| &spec.name);
 
-static HOSTS: Catalogue<HostProfile, 2> = Catalogue::new(HOST_FILES, |spec| &spec.engine);
+static HOSTS: Catalogue<HostProfile, 3> = Catalogue::new(HOST_FILES, |spec| &spec.engine);
 
 /// All models of the catalogue, in order of their file names.
 pub fn models() -> impl Iterator<Item = &'static Profile<ModelSpec>> + Clone {

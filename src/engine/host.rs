@@ -3,7 +3,7 @@
 //! One host thread does all three. A serial engine does them between steps, so that a cycle lasts
 //! schedule + launch + device + post-processing. An engine with two steps in flight decides and
 //! launches the next step while the device works on the one before, so that a cycle lasts as long
-//! as the slower of host and device. Without a captured graph the kernels of a step are launched
+//! as the slower of host and device. vLLM V0 hands over the outcome of the step before while the device works. Without a captured graph the kernels of a step are launched
 //! one by one beside the device, and the step lasts at least as long as that. One prefill step may
 //! take longer to launch, as servers do at shapes that they meet for the first time.
 
@@ -20,6 +20,8 @@ pub struct HostTimes {
     launch: SimDuration,
     launch_per_sequence: SimDuration,
     eager_launch: SimDuration,
+    hand_over: SimDuration,
+    hand_over_per_sequence: SimDuration,
     post_process: SimDuration,
     post_process_per_sequence: SimDuration,
     schedule_prefill: SimDuration,
@@ -66,6 +68,8 @@ impl From<&HostConfig> for HostTimes {
             launch: micros(config.launch_us),
             launch_per_sequence: micros(config.launch_per_sequence_us),
             eager_launch: micros(config.eager_launch_us),
+            hand_over: micros(config.hand_over_us),
+            hand_over_per_sequence: micros(config.hand_over_per_sequence_us),
             post_process: micros(config.post_process_us),
             post_process_per_sequence: micros(config.post_process_per_sequence_us),
             schedule_prefill: micros(config.schedule_prefill_us),
@@ -96,7 +100,9 @@ impl HostTimes {
             + self.schedule_per_new_request * u64::from(new_requests);
         HostPart {
             before: schedule + self.launch + self.launch_per_sequence * seqs,
-            beside: self.launch_beside(shape),
+            beside: self.launch_beside(shape)
+                + self.hand_over
+                + self.hand_over_per_sequence * seqs,
             post_process: self.post_process + self.post_process_per_sequence * seqs,
             warmth: self.warmth,
         }

@@ -25,6 +25,11 @@ pub struct HostConfig {
     /// To launch the kernels of a step one by one, when no captured graph is replayed; beside the
     /// device, which is not done before.
     pub eager_launch_us: f64,
+    /// To hand over the outcome of the step before, beside the device, which is not done before: an engine that
+    /// does so while a step runs.
+    pub hand_over_us: f64,
+    /// The same for each sequence in it.
+    pub hand_over_per_sequence_us: f64,
     /// To take in the outcome of a step, until its tokens can be sent.
     pub post_process_us: f64,
     /// The same for each sequence in it.
@@ -59,6 +64,8 @@ impl HostConfig {
             launch_us: self.launch_us * times,
             launch_per_sequence_us: self.launch_per_sequence_us * times,
             eager_launch_us: self.eager_launch_us * times,
+            hand_over_us: self.hand_over_us * times,
+            hand_over_per_sequence_us: self.hand_over_per_sequence_us * times,
             post_process_us: self.post_process_us * times,
             post_process_per_sequence_us: self.post_process_per_sequence_us * times,
             post_process_prefill_us: self.post_process_prefill_us * times,
@@ -69,7 +76,7 @@ impl HostConfig {
     }
 
     /// Every time under its key.
-    pub fn values(&self) -> [(&'static str, f64); 14] {
+    pub fn values(&self) -> [(&'static str, f64); 16] {
         [
             ("schedule_us", self.schedule_us),
             ("schedule_per_sequence_us", self.schedule_per_sequence_us),
@@ -79,6 +86,8 @@ impl HostConfig {
             ("launch_us", self.launch_us),
             ("launch_per_sequence_us", self.launch_per_sequence_us),
             ("eager_launch_us", self.eager_launch_us),
+            ("hand_over_us", self.hand_over_us),
+            ("hand_over_per_sequence_us", self.hand_over_per_sequence_us),
             ("post_process_us", self.post_process_us),
             ("post_process_per_sequence_us", self.post_process_per_sequence_us),
             ("post_process_prefill_us", self.post_process_prefill_us),

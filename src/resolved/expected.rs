@@ -12,7 +12,7 @@ use crate::hardware::GpuSpec;
 use crate::model::{ModelSpec, Module, Packing};
 use crate::profiles::{self, ModelTable};
 use crate::scenario::{
-    Calibration, ClusterConfig, EngineConfig, HostConfig, ServerHost, ServerHostConfig,
+    Calibration, ClusterConfig, HostConfig, ServerHost, ServerHostConfig, ServerHostProfile,
     StepTimeConfig,
 };
 
@@ -233,7 +233,7 @@ pub(super) fn fill(
 
 /// Whether nothing is said of the way to the scheduler of an engine whose processes were measured, nor of its time.
 fn has_no_way(cluster: &ClusterConfig) -> bool {
-    let is_measured = matches!(cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
+    let is_measured = ServerHostProfile::of(&cluster.engine).is_some();
     let way = cluster.api_delay_ms + cluster.api_per_request_ms;
     is_measured && way <= 0.0 && *cluster.engine.host() == HostConfig::default()
 }

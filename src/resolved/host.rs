@@ -57,14 +57,10 @@ pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
 /// own settings say otherwise.
 pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<(), ScenarioError> {
     let Some(ServerHost::Measured(host)) = &mut cluster.host else { return Ok(()) };
-    let engine = match cluster.engine {
-        EngineConfig::VllmV1(_) => ServerHostProfile::Vllm,
-        EngineConfig::Sglang(_) => ServerHostProfile::Sglang,
-        _ => {
-            let name = cluster.engine.name();
-            let problem = format!("was measured of vllm_v1 and sglang, not of {name}");
-            return Err(fail("cluster.host", &problem));
-        }
+    let Some(engine) = ServerHostProfile::of(&cluster.engine) else {
+        let name = cluster.engine.name();
+        let problem = format!("was measured of vllm_v1, vllm_v0 and sglang, not of {name}");
+        return Err(fail("cluster.host", &problem));
     };
     let given = *host.profile.get_or_insert(engine);
     if engine != given {

@@ -6,6 +6,8 @@ use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::EngineConfig;
+
 /// What the processes of a server around its scheduler take.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
@@ -101,6 +103,8 @@ pub struct ServerHostConfig {
 pub enum ServerHostProfile {
     /// vLLM's, as measured of 0.33.0.
     Vllm,
+    /// vLLM's with its V0 engine, as measured of 0.7.3.
+    VllmV0,
     /// SGLang's, as measured of 0.5.23.
     Sglang,
 }
@@ -110,7 +114,18 @@ impl ServerHostProfile {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",
+            Self::VllmV0 => "vllm_v0",
             Self::Sglang => "sglang",
+        }
+    }
+
+    /// The one of an engine, if its processes were measured.
+    pub const fn of(engine: &EngineConfig) -> Option<Self> {
+        match engine {
+            EngineConfig::VllmV1(_) => Some(Self::Vllm),
+            EngineConfig::VllmV0(_) => Some(Self::VllmV0),
+            EngineConfig::Sglang(_) => Some(Self::Sglang),
+            _ => None,
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::flags::Settings;
 use super::record::Record;
 use crate::model::EngineVersion;
-use crate::scenario::{ClusterConfig, Endpoint, EngineConfig, ServerHost, ServerHostConfig};
+use crate::scenario::{
+    ClusterConfig, Endpoint, EngineConfig, ServerHost, ServerHostConfig, ServerHostProfile,
+};
 
 /// Those of the engine; none where their times are in what was fitted of such servers, where the client has the
 /// engine in its own process, or where no such server was measured.
@@ -13,7 +15,7 @@ pub(super) fn of(
     cluster: &ClusterConfig,
 ) -> Option<ServerHost> {
     let client = record.workload_text("client").to_lowercase();
-    let is_measured = matches!(cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
+    let is_measured = ServerHostProfile::of(&cluster.engine).is_some();
     if !is_measured || cluster.api_delay_ms > 0.0 || client.contains("in-process") {
         return None;
     }

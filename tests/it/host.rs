@@ -22,6 +22,8 @@ const HOST: HostConfig = HostConfig {
     schedule_per_new_request_us: 0.0,
     launch_per_sequence_us: 0.0,
     eager_launch_us: 0.0,
+    hand_over_us: 0.0,
+    hand_over_per_sequence_us: 0.0,
     schedule_prefill_us: 0.0,
     schedule_per_prefill_token_us: 0.0,
     post_process_prefill_us: 0.0,
@@ -91,6 +93,13 @@ fn an_eager_step_lasts_as_long_as_its_launch() {
     assert_eq!(tokens(captured), (1500, 3500));
     let slow = instance(&engine, law(2000, 0, 0));
     assert_eq!(tokens(slow), (2000, 6000));
+}
+
+#[test]
+fn what_is_handed_over_beside_the_device_takes_time_only_where_it_takes_longer() {
+    let host = HostConfig { hand_over_us: 600.0, hand_over_per_sequence_us: 300.0, ..HOST };
+    assert_eq!(on(false, host, law(1000, 0, 0)), (1350, 3 * 1350));
+    assert_eq!(on(false, host, law(500, 0, 0)), (1250, 3 * 1250));
 }
 
 #[test]

@@ -106,10 +106,12 @@ pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
     let times = (0_u32..900, 0_u32..40, 0_u32..300, 0_u32..900, 0_u32..40, 0_u32..4000);
     let warmth = prop::option::of((1_u32..100, 1_u32..3000));
     let prefills = (0_u32..900, 0_u32..3, 0_u32..900, 0_u32..90, warmth);
-    let some = (times, 0_u32..900, 0_u32..40, (0_u32..9000, 0_u32..9), prefills);
-    let some = some.prop_map(|(before, after, after_each, (warm_up, warm_up_after), prefills)| {
+    let outcome = (0_u32..900, 0_u32..40, 0_u32..900, 0_u32..40);
+    let some = (times, outcome, (0_u32..9000, 0_u32..9), prefills);
+    let some = some.prop_map(|(before, outcome, (warm_up, warm_up_after), prefills)| {
         let (prefill, token, prefilled, each_prefilled, warmth) = prefills;
         let (schedule, each, new, launch, launch_each, eager) = before;
+        let (after, after_each, hand_over, hand_over_each) = outcome;
         HostConfig {
             schedule_us: f64::from(schedule),
             schedule_per_sequence_us: f64::from(each),
@@ -117,6 +119,8 @@ pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
             launch_us: f64::from(launch),
             launch_per_sequence_us: f64::from(launch_each),
             eager_launch_us: f64::from(eager),
+            hand_over_us: f64::from(hand_over),
+            hand_over_per_sequence_us: f64::from(hand_over_each),
             schedule_prefill_us: f64::from(prefill),
             schedule_per_prefill_token_us: f64::from(token),
             post_process_prefill_us: f64::from(prefilled),
