@@ -100,9 +100,7 @@ impl HostTimes {
             + self.schedule_per_new_request * u64::from(new_requests);
         HostPart {
             before: schedule + self.launch + self.launch_per_sequence * seqs,
-            beside: self.launch_beside(shape)
-                + self.hand_over
-                + self.hand_over_per_sequence * seqs,
+            beside: self.launch_beside(shape) + self.hand_over + self.hand_over_per_sequence * seqs,
             post_process: self.post_process + self.post_process_per_sequence * seqs,
             warmth: self.warmth,
         }

@@ -64,6 +64,17 @@ mod tests {
     }
 
     #[test]
+    fn half_the_bus_of_pcie_4_moves_half() {
+        let [slow, whole] = [16.0, 32.0].map(|bus| all_reduce(4, bus));
+        assert_eq!(
+            whole.assumed.bandwidth_gb_s.to_bits(),
+            (2.0 * slow.assumed.bandwidth_gb_s).to_bits()
+        );
+        assert_eq!(whole.fastest_gb_s.to_bits(), (2.0 * slow.fastest_gb_s).to_bits());
+        assert_eq!(all_reduce(4, 48.0).assumed.bandwidth_gb_s.to_bits(), PCIE_5[1].2.to_bits());
+    }
+
+    #[test]
     fn no_host_moves_more_than_its_bus_and_none_is_assumed_to_be_an_extreme() {
         for (bus, rows) in [(32.0, PCIE_4), (64.0, PCIE_5)] {
             for (gpus, _, assumed, [slowest, fastest]) in rows {

@@ -28,7 +28,7 @@ pub struct HostConfig {
     /// To hand over the outcome of the step before, beside the device, which is not done before: an engine that
     /// does so while a step runs.
     pub hand_over_us: f64,
-    /// The same for each sequence in it.
+    /// The same for each sequence, as many as are in the step that runs.
     pub hand_over_per_sequence_us: f64,
     /// To take in the outcome of a step, until its tokens can be sent.
     pub post_process_us: f64,

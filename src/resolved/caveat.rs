@@ -98,12 +98,12 @@ impl fmt::Display for Caveat {
             Self::UnknownBus { gpu, gpus, assumed_gb_s, slowest_gb_s, fastest_gb_s } => {
                 let assumed = assumed_gb_s.map_or_else(
                     || "are assumed to be those of the profile's host".to_owned(),
-                    |rate| format!("are assumed to reach {rate} GB/s"),
+                    |rate| format!("are assumed to reach {rate:.1} GB/s"),
                 );
                 write!(
                     f,
                     "all-reduces over {gpus} {gpu} on PCIe {assumed}; measured hosts reach \
-                     {slowest_gb_s} to {fastest_gb_s} GB/s: measure yours (algbw of nccl-tests' \
+                     {slowest_gb_s:.1} to {fastest_gb_s:.1} GB/s: measure yours (algbw of nccl-tests' \
                      all_reduce_perf) and set cluster.all_reduce"
                 )
             }

@@ -76,11 +76,18 @@ pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<
             | StepTimeConfig::OperatorTable { .. }
             | StepTimeConfig::Roofline { .. }
     );
+    // V0 hands over beside the device only if it captures graphs (vLLM 0.7.3, `is_async_output_supported`).
+    let is_eager_v0 = matches!(&cluster.engine, EngineConfig::VllmV0(v0) if v0.enforce_eager);
     let times = cluster.engine.host_mut();
     if *times == HostConfig::default()
         && let Some(profile) = profiles::host(engine.name())
     {
         *times = profile.engine_core.on_cpu(host.cpu);
+        if is_eager_v0 {
+            times.post_process_us += std::mem::take(&mut times.hand_over_us);
+            times.post_process_per_sequence_us +=
+                std::mem::take(&mut times.hand_over_per_sequence_us);
+        }
         if sums_kernels {
             times.eager_launch_us = profile.launches.of(model) * host.cpu * host.launches;
         }

@@ -3,7 +3,7 @@
 use servecast::load::{self, Draft};
 use servecast::metrics::bench::Tool;
 use servecast::resolved::{ServerClass, Unstated};
-use servecast::scenario::ServerHost;
+use servecast::scenario::{HostConfig, ServerHost, ServerHostProfile};
 use servecast::study::Run;
 
 /// A scenario that says nothing of its server.
@@ -52,6 +52,33 @@ fn a_server_of_which_nothing_is_said_is_like_published_ones() {
     // Nobody measured the processes of engines from papers.
     let orca = toml::Table::from_iter([("type".to_owned(), "orca".into())]);
     assert!(!assumed(&with("cluster.engine", orca)).0);
+}
+
+#[test]
+fn vllm_v0_hands_over_beside_the_device_only_with_graphs() {
+    let host = |enforce_eager: bool| {
+        let mut engine = toml::Table::from_iter([("type".to_owned(), "vllm_v0".into())]);
+        engine.insert("enforce_eager".to_owned(), enforce_eager.into());
+        let scenario =
+            with("cluster.engine", engine).resolve().expect("it holds together").scenario;
+        let cluster = &scenario.first().cluster;
+        let profile =
+            cluster.host.as_ref().and_then(ServerHost::processes).and_then(|it| it.profile);
+        assert_eq!(profile, Some(ServerHostProfile::VllmV0));
+        *cluster.engine.host()
+    };
+    let [graphs, eager] = [false, true].map(host);
+    assert!(graphs.hand_over_us > 0.0 && graphs.hand_over_per_sequence_us > 0.0);
+    assert_eq!([eager.hand_over_us, eager.hand_over_per_sequence_us], [0.0; 2]);
+    let sum = |host: &HostConfig| host.hand_over_us + host.post_process_us;
+    assert!((sum(&graphs) - sum(&eager)).abs() < 1e-9);
+    // Processes of another engine are none of its own.
+    let engine = toml::Table::from_iter([("type".to_owned(), "vllm_v0".into())]);
+    let other = toml::Table::from_iter([("profile".to_owned(), "vllm".into())]);
+    let refused =
+        with("cluster.engine", engine).with("cluster.host", other).expect("a place").resolve();
+    let refused = refused.expect_err("it is another engine's").to_string();
+    assert!(refused.contains("cluster.host.profile: must be vllm_v0"), "{refused}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_replica_has_the_gpus_of_all_its_stages_and_the_blocks_of_the_fullest() {
     assert_eq!(wide.block_bytes, deep.block_bytes);
     assert!(wide.blocks.abs_diff(deep.blocks) < wide.blocks / 20, "{wide:?} {deep:?}");
     let link = long.first().cluster.pipeline_link.expect("it is filled in");
-    assert!((link.gb_per_s - 9.6).abs() < 1e-9, "the all-reduce of two L40S: {link:?}");
+    assert!((link.gb_per_s - 19.2).abs() < 1e-9, "the all-reduce of two L40S: {link:?}");
     assert_eq!(Scenario::resolve(long.written(), None).unwrap().written(), long.written());
 }
 

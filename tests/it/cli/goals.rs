@@ -126,7 +126,6 @@ const REFERENCE: [Goal; 9] = [
 fn reference_runs_meet_their_goals_but_for_those_known_to_be_open() {
     let flashinfer = "SGLang, DeepSeek-V3 TP8, flashinfer, 16 in flight";
     let triton = "SGLang, DeepSeek-V3 TP8, triton, 16 in flight";
-    let coder = "SGLang, Qwen3-Coder-480B on Ascend";
     let [long, chunked] = [
         "vLLM on A10, sonnet 1024/6 at 2 req/s",
         "vLLM on A10, sonnet 1024/6 at 2 req/s, chunked prefill",
@@ -144,8 +143,6 @@ fn reference_runs_meet_their_goals_but_for_those_known_to_be_open() {
         (triton, "output_throughput"),
         (triton, "median_itl_ms"),
         (triton, "mean_e2el_ms"),
-        (coder, "mean_ttft_ms"),
-        (coder, "median_ttft_ms"),
         (long, "mean_ttft_ms"),
         (long, "median_tpot_ms"),
         (long, "p99_ttft_ms"),
