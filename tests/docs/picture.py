@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CALIBRATED = ROOT / "profiles" / "calibrations" / "residency-qwen3-14b-h100.csv"
 RATES = [1 + step / 2 for step in range(17)]
 MEASURED = {"mean_ttft_ms": "Mean TTFT (ms)", "mean_tpot_ms": "Mean TPOT (ms)"}
-PANELS = {"mean_ttft_ms": (200, 50), "mean_tpot_ms": (40, 10)}
+PANELS = {"mean_ttft_ms": (250, 50), "mean_tpot_ms": (40, 10)}
 WIDTH, HEIGHT, LEFT, TOP, GAP = 330, 220, 50, 44, 60
 DARK, BLUE, BAND, GRID = "#333333", "#1f6fb4", "#cfe2f3", "#e4e4e4"
 
