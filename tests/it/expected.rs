@@ -69,7 +69,7 @@ fn vllm_v0_hands_over_beside_the_device_only_with_graphs() {
     };
     let [graphs, eager] = [false, true].map(host);
     assert!(graphs.hand_over_us > 0.0 && graphs.hand_over_per_sequence_us > 0.0);
-    assert_eq!([eager.hand_over_us, eager.hand_over_per_sequence_us], [0.0; 2]);
+    assert!(eager.hand_over_us <= 0.0 && eager.hand_over_per_sequence_us <= 0.0);
     let sum = |host: &HostConfig| host.hand_over_us + host.post_process_us;
     assert!((sum(&graphs) - sum(&eager)).abs() < 1e-9);
     // Processes of another engine are none of its own.
