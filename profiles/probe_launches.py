@@ -41,7 +41,7 @@ def copy_12(a, b, c, d, x, y, n, s0, s1, s2, s3, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def copy_24(a, b, c, d, e, f, g, h, x, y, n, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+def copy_23(a, b, c, d, e, f, g, h, x, y, n, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, BLOCK: tl.constexpr, WIDE: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + at, mask=at < n) + tl.load(a) + tl.load(b) + tl.load(c) + tl.load(d)
     value += tl.load(e) + tl.load(f) + tl.load(g) + tl.load(h)
@@ -77,7 +77,7 @@ def rows():
     n, grid = x.numel(), (triton.cdiv(x.numel(), 1024),)
     yield "Triton, 4 arguments", lambda: copy_4[grid](x, y, n, BLOCK=1024)
     yield "Triton, 12 arguments", lambda: copy_12[grid](x, x, x, x, x, y, n, 1, 2, 3, 4, BLOCK=1024)
-    yield "Triton, 23 arguments", lambda: copy_24[grid](x, x, x, x, x, x, x, x, x, y, n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+    yield "Triton, 23 arguments", lambda: copy_23[grid](x, x, x, x, x, x, x, x, x, y, n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
                                                        BLOCK=1024, WIDE=1)
 
 
