@@ -54,6 +54,14 @@ pub struct LaunchTimes {
     pub experts_us: f64,
     /// More where inputs of products are quantised first.
     pub quantised_us: f64,
+    /// More for attention to chosen tokens, with the indexer that chooses them.
+    pub indexer_us: f64,
+    /// More for a delta rule in place of attention.
+    pub delta_us: f64,
+    /// More for a state space in place of attention.
+    pub state_space_us: f64,
+    /// The share of these two that graphs captured in pieces leave out of them.
+    pub share_between_pieces: f64,
 }
 
 impl LaunchTimes {
@@ -63,10 +71,22 @@ impl LaunchTimes {
         let is_quantised = compute != ComputeRate::Half;
         let part = |holds: bool, us: f64| if holds { us } else { 0.0 };
         let each = self.layer_us + part(is_quantised, self.quantised_us);
-        let latent = f64::from(model.latent_layers()) * self.latent_us;
         f64::from(model.num_layers()) * each
-            + latent
+            + f64::from(model.latent_layers()) * self.latent_us
             + f64::from(model.sparse_layers()) * self.experts_us
+            + f64::from(model.indexed_layers()) * self.indexer_us
+            + self.states(model)
+    }
+
+    /// The same of a step that replays a graph captured in pieces, for what lies between them: attention does too,
+    /// and is so little that the device hides it.
+    pub fn between_pieces(&self, model: &ModelSpec) -> f64 {
+        self.states(model) * self.share_between_pieces
+    }
+
+    fn states(&self, model: &ModelSpec) -> f64 {
+        f64::from(model.delta_layers()) * self.delta_us
+            + f64::from(model.state_space_layers()) * self.state_space_us
     }
 }
 

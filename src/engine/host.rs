@@ -20,6 +20,7 @@ pub struct HostTimes {
     launch: SimDuration,
     launch_per_sequence: SimDuration,
     eager_launch: SimDuration,
+    pieces_launch: SimDuration,
     hand_over: SimDuration,
     hand_over_per_sequence: SimDuration,
     post_process: SimDuration,
@@ -68,6 +69,7 @@ impl From<&HostConfig> for HostTimes {
             launch: micros(config.launch_us),
             launch_per_sequence: micros(config.launch_per_sequence_us),
             eager_launch: micros(config.eager_launch_us),
+            pieces_launch: micros(config.pieces_launch_us),
             hand_over: micros(config.hand_over_us),
             hand_over_per_sequence: micros(config.hand_over_per_sequence_us),
             post_process: micros(config.post_process_us),
@@ -108,7 +110,11 @@ impl HostTimes {
 
     /// How long the host goes on launching a step of this shape after the device has begun it.
     pub(super) fn launch_beside(&self, shape: &StepShape) -> SimDuration {
-        if shape.cuda_graph.is_none() { self.eager_launch } else { SimDuration::ZERO }
+        match shape.cuda_graph {
+            None => self.eager_launch,
+            Some(_) if shape.prefill_seqs > 0 => self.pieces_launch,
+            Some(_) => SimDuration::ZERO,
+        }
     }
 
     /// The same for a step that prefills, after so many others that did.

@@ -25,6 +25,9 @@ pub struct HostConfig {
     /// To launch the kernels of a step one by one, when no captured graph is replayed; beside the
     /// device, which is not done before.
     pub eager_launch_us: f64,
+    /// To launch what a graph that was captured in pieces leaves out of them, in a step that prefills; beside the
+    /// device, which is not done before.
+    pub pieces_launch_us: f64,
     /// To hand over the outcome of the step before, beside the device, which is not done before: an engine that
     /// does so while a step runs.
     pub hand_over_us: f64,
@@ -64,6 +67,7 @@ impl HostConfig {
             launch_us: self.launch_us * times,
             launch_per_sequence_us: self.launch_per_sequence_us * times,
             eager_launch_us: self.eager_launch_us * times,
+            pieces_launch_us: self.pieces_launch_us * times,
             hand_over_us: self.hand_over_us * times,
             hand_over_per_sequence_us: self.hand_over_per_sequence_us * times,
             post_process_us: self.post_process_us * times,
@@ -76,7 +80,7 @@ impl HostConfig {
     }
 
     /// Every time under its key.
-    pub fn values(&self) -> [(&'static str, f64); 16] {
+    pub fn values(&self) -> [(&'static str, f64); 17] {
         [
             ("schedule_us", self.schedule_us),
             ("schedule_per_sequence_us", self.schedule_per_sequence_us),
@@ -86,6 +90,7 @@ impl HostConfig {
             ("launch_us", self.launch_us),
             ("launch_per_sequence_us", self.launch_per_sequence_us),
             ("eager_launch_us", self.eager_launch_us),
+            ("pieces_launch_us", self.pieces_launch_us),
             ("hand_over_us", self.hand_over_us),
             ("hand_over_per_sequence_us", self.hand_over_per_sequence_us),
             ("post_process_us", self.post_process_us),

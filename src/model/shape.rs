@@ -48,6 +48,23 @@ impl Checkpoint {
         self.count(|layer| layer.mixer.as_ref().is_some_and(|mixer| !mixer.has_kv()))
     }
 
+    /// Layers with a delta rule.
+    pub fn delta_layers(&self) -> u32 {
+        let delta = |mixer: &Mixer| matches!(mixer, Mixer::Delta(_) | Mixer::KimiDelta(_));
+        self.count(|layer| layer.mixer.as_ref().is_some_and(delta))
+    }
+
+    /// Layers with a state space.
+    pub fn state_space_layers(&self) -> u32 {
+        let states = |mixer: &Mixer| matches!(mixer, Mixer::StateSpace(_) | Mixer::Selective(_));
+        self.count(|layer| layer.mixer.as_ref().is_some_and(states))
+    }
+
+    /// Layers whose tokens attend to those that an indexer chooses.
+    pub fn indexed_layers(&self) -> u32 {
+        self.count(|layer| layer.mixer.as_ref().is_some_and(Mixer::has_indexer))
+    }
+
     /// The experts of the layers that have some.
     pub fn experts(&self) -> Option<&Experts> {
         self.layers.iter().find_map(|layer| layer.experts.as_ref())
@@ -133,6 +150,16 @@ impl Mixer {
     /// Whether it keeps keys and values, or latent vectors.
     pub const fn has_kv(&self) -> bool {
         matches!(self, Self::Grouped(_) | Self::Latent(_) | Self::Compressed(_))
+    }
+
+    /// Whether an indexer chooses the tokens that each attends to.
+    pub const fn has_indexer(&self) -> bool {
+        match self {
+            Self::Grouped(grouped) => grouped.indexer.is_some(),
+            Self::Latent(latent) => latent.indexer.is_some(),
+            Self::Compressed(compressed) => compressed.indexer.is_some(),
+            _ => false,
+        }
     }
 
     /// Query heads, or heads with a state.

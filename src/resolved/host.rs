@@ -89,7 +89,9 @@ pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<
                 std::mem::take(&mut times.hand_over_per_sequence_us);
         }
         if sums_kernels {
-            times.eager_launch_us = profile.launches.of(model) * host.cpu * host.launches;
+            let scale = host.cpu * host.launches;
+            times.eager_launch_us = profile.launches.of(model) * scale;
+            times.pieces_launch_us = profile.launches.between_pieces(model) * scale;
         }
     }
     Ok(())

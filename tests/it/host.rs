@@ -22,6 +22,7 @@ const HOST: HostConfig = HostConfig {
     schedule_per_new_request_us: 0.0,
     launch_per_sequence_us: 0.0,
     eager_launch_us: 0.0,
+    pieces_launch_us: 0.0,
     hand_over_us: 0.0,
     hand_over_per_sequence_us: 0.0,
     schedule_prefill_us: 0.0,
@@ -93,6 +94,16 @@ fn an_eager_step_lasts_as_long_as_its_launch() {
     assert_eq!(tokens(captured), (1500, 3500));
     let slow = instance(&engine, law(2000, 0, 0));
     assert_eq!(tokens(slow), (2000, 6000));
+}
+
+#[test]
+fn what_lies_between_the_pieces_of_a_graph_is_launched_where_a_step_prefills() {
+    let host = HostConfig { pieces_launch_us: 1500.0, eager_launch_us: 9000.0, ..HOST };
+    let sizes = || CapturedSizes::new([4]);
+    let captured = instance(&engine(false, host), law(1000, 0, 0))
+        .with_graphs(CudaGraphs::new(sizes(), sizes()));
+    // Its first token waits 100 + 200 + 1500 + 50 µs; the next ones find all of their graph captured.
+    assert_eq!(tokens(captured), (1850, 1850 + 2 * 1350));
 }
 
 #[test]

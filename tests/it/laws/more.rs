@@ -190,6 +190,7 @@ fn slowed(engine: &VllmConfig, k: u64) -> VllmConfig {
         launch_us: host.launch_us * k,
         launch_per_sequence_us: host.launch_per_sequence_us * k,
         eager_launch_us: host.eager_launch_us * k,
+        pieces_launch_us: host.pieces_launch_us * k,
         hand_over_us: host.hand_over_us * k,
         hand_over_per_sequence_us: host.hand_over_per_sequence_us * k,
         post_process_us: host.post_process_us * k,

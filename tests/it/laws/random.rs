@@ -119,6 +119,7 @@ pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
             launch_us: f64::from(launch),
             launch_per_sequence_us: f64::from(launch_each),
             eager_launch_us: f64::from(eager),
+            pieces_launch_us: f64::from(eager / 2),
             hand_over_us: f64::from(hand_over),
             hand_over_per_sequence_us: f64::from(hand_over_each),
             schedule_prefill_us: f64::from(prefill),
