@@ -89,6 +89,7 @@ impl Compare {
     pub fn read(self) -> Result<Contest, CompareError> {
         self.check()?;
         let contestants = contestant::read(&self.drafts, &self.listener)?;
+        runs::check_asked(&self.metrics, &contestants)?;
         for contestant in &contestants {
             let other: Vec<&str> = contestant.other_requests().collect();
             if !other.is_empty() && self.pairing == Pairing::Paired {

@@ -176,15 +176,9 @@ impl Runs {
     /// The figures to judge: those that were asked for, or the usual ones.
     fn check_names(&self, asked: &[String]) -> Result<Vec<String>, LoadError> {
         let in_all = |name: &str| (0..self.of.len()).all(|of| self.values(of, name).is_some());
-        if let Some(unknown) = asked.iter().find(|name| !in_all(name)) {
+        if let Some(name) = asked.iter().find(|name| !in_all(name)) {
             let known: Vec<&str> = self.of[0][0].figures.iter().map(|(name, _)| name).collect();
-            let near = profiles::closest(unknown, known.iter().copied());
-            let what = format!("{unknown}: is not a figure that every run has");
-            let problem = match near {
-                None => Problem::new("", format!("{what}, such as {}", known.join(", "))),
-                near => Problem::new("", what).or_near(near).with_hint("`compare.json` names all"),
-            };
-            return Err(Origin::Argument("--metric").fail(problem));
+            return Err(unknown(name, &known));
         }
         if !asked.is_empty() {
             let mut names: Vec<String> = Vec::new();
@@ -233,6 +227,35 @@ impl Runs {
         }
         Ok(())
     }
+}
+
+/// Refuses names of figures that no run of some scenario can have, before there are any runs.
+///
+/// # Errors
+/// When one is asked for.
+pub(super) fn check_asked(asked: &[String], contestants: &[Contestant]) -> Result<(), LoadError> {
+    for contestant in contestants {
+        let classes = &contestant.file.workload.classes;
+        let classes: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+        let names = Figures::names().chain(Figures::names_of_classes(&classes));
+        let known: Vec<String> = names.collect();
+        if let Some(name) = asked.iter().find(|name| !known.contains(name)) {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            return Err(unknown(name, &known));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the name of a figure, beside those that there are.
+fn unknown(name: &str, known: &[&str]) -> LoadError {
+    let near = profiles::closest(name, known.iter().copied());
+    let what = format!("{name}: is not a figure that every run has");
+    let problem = match near {
+        None => Problem::new("", format!("{what}, such as {}", known.join(", "))),
+        near => Problem::new("", what).or_near(near).with_hint("`compare.json` names all"),
+    };
+    Origin::Argument("--metric").fail(problem)
 }
 
 /// One of the runs.

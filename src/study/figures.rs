@@ -88,6 +88,9 @@ const OTHERS: [&str; 10] = [
     "energy_j",
 ];
 
+/// Latencies of each class, of which a run has the mean and the 99th percentile.
+const OF_CLASSES: [&str; 3] = ["ttft_ms", "tpot_ms", "e2el_ms"];
+
 /// The figures of the benchmark tools.
 fn keys() -> impl Iterator<Item = MetricKey> {
     let whole = [
@@ -123,6 +126,19 @@ impl Figures {
         let fates = FATES.into_iter().map(|(name, _)| name);
         let named = fates.chain(parts()).chain(OTHERS).map(str::to_owned);
         named.chain(keys().map(|key| key.name(Tool::Vllm)))
+    }
+
+    /// The names of all figures of classes that a run with these classes may have.
+    pub fn names_of_classes<'a>(classes: &[&'a str]) -> impl Iterator<Item = String> + use<'a> {
+        // Of one class they are those of the run.
+        let classes = if classes.len() < 2 { Vec::new() } else { classes.to_vec() };
+        classes.into_iter().flat_map(|class| {
+            let latencies = OF_CLASSES.into_iter();
+            let latencies =
+                latencies.flat_map(|name| [format!("mean_{name}"), format!("p99_{name}")]);
+            let others = ["finished", "slo_attainment"].map(str::to_owned);
+            latencies.chain(others).map(move |name| format!("{class}.{name}"))
+        })
     }
 
     /// The figures of a run of a scenario.
@@ -208,9 +224,8 @@ impl Figures {
             return;
         }
         for class in &report.classes {
-            let spreads =
-                [("ttft_ms", class.ttft_ms), ("tpot_ms", class.tpot_ms), ("e2el_ms", class.e2e_ms)];
-            for (name, spread) in spreads {
+            let spreads = [class.ttft_ms, class.tpot_ms, class.e2e_ms];
+            for (name, spread) in OF_CLASSES.into_iter().zip(spreads) {
                 if let Some(spread) = spread {
                     self.put(format!("{}.mean_{name}", class.name), spread.mean);
                     self.put(format!("{}.p99_{name}", class.name), spread.p99);

@@ -207,6 +207,39 @@ fn figures_are_judged_by_name() {
 }
 
 #[test]
+fn a_figure_that_no_run_can_have_is_refused_before_anything_runs() {
+    let [first, last] = ["chat", "batch"]
+        .map(|name| format!("[[workload.classes]]\nname = \"{name}\"\nshare = 0.5\n"));
+    let classes = DRAWN.replace("[workload.lengths]", &format!("{first}{last}[workload.lengths]"));
+    let cli = Cli::new()
+        .file("d.toml", format!("{DRAWN}{TWICE_AS_FAST}"))
+        .file("c.toml", format!("{classes}{TWICE_AS_FAST}"));
+    for (words, told) in [
+        (
+            "d.toml --metric steps,p99_ttft",
+            "--metric: p99_ttft: is not a figure that every run has; did you mean `p99_ttft_ms`?",
+        ),
+        (
+            "d.toml --metric chat.p99_ttft_ms",
+            "--metric: chat.p99_ttft_ms: is not a figure that every run has",
+        ),
+        ("c.toml --metric chat.p99_tftt_ms", "did you mean `chat.p99_ttft_ms`?"),
+        // One of them has no classes.
+        ("c.toml d.toml --metric chat.p99_ttft_ms", "is not a figure that every run has"),
+    ] {
+        let ran = cli.words(&format!("compare {words} --seeds 3 --output-dir out")).expect_exit(2);
+        assert!(!ran.stderr().contains("comparing A"), "{}", ran.stderr());
+        ran.stderr_has(told).stdout_is_empty();
+        assert!(!cli.path("out").exists());
+    }
+    let found = compared(&cli, "c.toml --seeds 3 --metric chat.p99_ttft_ms,batch.finished");
+    assert_eq!(found["comparisons"][0]["figures"].as_array().unwrap().len(), 2);
+    // Whether a run has one that some have is seen when it ran.
+    let ran = cli.words("compare d.toml --seeds 3 --metric cost_usd").expect_exit(2);
+    ran.stderr_has("comparing A").stderr_has("cost_usd: is not a figure that every run has");
+}
+
+#[test]
 fn what_is_compared_is_said_first() {
     let cli = Cli::new().file("d.toml", format!("{DRAWN}{TWICE_AS_FAST}"));
     let said = "comparing A  drawn with B  twice as fast: ";
