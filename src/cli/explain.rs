@@ -11,7 +11,7 @@ use super::replace;
 use super::run::remove_on_interrupt;
 use super::servers::ServersArgument;
 use super::terminal::{listener, print, say};
-use crate::explain::{Explain, ExplainError, Explained, Metric, scenario_of};
+use crate::explain::{Explain, ExplainError, Explained, Metric};
 use crate::load::{Draft, only};
 
 /// `servecast explain`.
@@ -107,8 +107,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
 }
 
 fn draft(arguments: &ExplainArguments) -> Result<Draft, Failure> {
-    let path = scenario_of(&arguments.run)?;
-    let drafts = arguments.changes.changes()?.load(Some(&path))?.each;
+    let drafts = arguments.changes.changes()?.load(Some(&arguments.run))?.each;
     let names: Vec<String> = arguments.only.iter().cloned().collect();
     arguments.servers.of(only(drafts, &names)?.swap_remove(0))
 }

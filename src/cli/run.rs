@@ -8,7 +8,6 @@ use super::failure::Failure;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::results;
-use super::servers::assumes_servers;
 use super::terminal::{hear, listener, print, say};
 use super::timeline;
 use crate::cost::StepTime;
@@ -34,7 +33,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
     let loaded = drafts.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
-    if !arguments.servers.is_given() && loaded.iter().any(|one| assumes_servers(&one.scenario)) {
+    if !arguments.servers.is_given() && loaded.iter().any(|one| one.scenario.assumes_servers()) {
         say(
             "Servers that nobody measured are typical ones here. `servecast plan` buys for those slower than 19 of 20 like them, which \
              `--servers slow` simulates",

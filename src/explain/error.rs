@@ -9,14 +9,6 @@ pub enum ExplainError {
     /// The scenario, or what is asked of it, breaks rules.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A folder without the scenario of a run.
-    #[error("{folder}: {rule}")]
-    Folder {
-        /// The folder.
-        folder: String,
-        /// What is wrong with it.
-        rule: String,
-    },
     /// The run has no such request.
     #[error("request {request}: the run has {count} requests, numbered from 0")]
     NoSuchRequest {

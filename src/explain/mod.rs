@@ -16,7 +16,6 @@
 mod account;
 mod changes;
 mod error;
-mod folder;
 mod paths;
 mod pick;
 mod question;
@@ -29,7 +28,6 @@ mod trials;
 pub use account::{Account, Part, PartKind};
 pub use changes::Change;
 pub use error::ExplainError;
-pub use folder::scenario_of;
 pub use pick::{Metric, Picked};
 pub use question::{Explain, Explained, Subject};
 pub use ranking::{LeftOut, Ranked, Ranking};

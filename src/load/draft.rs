@@ -188,7 +188,7 @@ impl Draft {
 
     /// Whether [`drawn`](Self::drawn) draws servers of this scenario, which is what it resolves to.
     pub(super) fn draws_servers(&self, loaded: &Loaded) -> bool {
-        !self.is_pinned && loaded.scenario.groups.iter().any(|group| group.class.is_some())
+        !self.is_pinned && loaded.scenario.assumes_servers()
     }
 
     /// Whether parameters of it come from a calibration.

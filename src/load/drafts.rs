@@ -103,7 +103,7 @@ impl Changes {
         Self { overrides: overrides.to_vec(), ..Self::default() }
     }
 
-    /// Reads a scenario file, or the built-in scenario, and its variants.
+    /// Reads a scenario file, or that in the folder of a run, or the built-in scenario, and its variants.
     ///
     /// # Errors
     /// When the file cannot be read, or is a study of many runs.

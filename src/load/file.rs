@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::error::{LoadError, Origin, fail};
+use super::folder::scenario_of;
 use super::settings::indexed;
 use super::words;
 use crate::erased;
@@ -18,6 +19,8 @@ const BUILT_IN: &str = include_str!("../../scenarios/qwen3-14b-h100.toml");
 
 /// The name of a scenario file, what it says, and its folder.
 pub(super) fn read(path: Option<&Path>) -> Result<(String, Table, PathBuf), LoadError> {
+    let path = path.map(scenario_of).transpose()?;
+    let path = path.as_deref();
     let (name, text, folder) = match path {
         None => ("built-in scenario".to_owned(), BUILT_IN.to_owned(), PathBuf::from(".")),
         Some(path) => {

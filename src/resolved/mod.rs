@@ -236,6 +236,11 @@ impl Scenario {
         self.groups.iter().any(|group| group.cluster.autoscaler.is_some())
     }
 
+    /// Whether some servers are what is expected of their class.
+    pub fn assumes_servers(&self) -> bool {
+        self.groups.iter().any(|group| group.class.is_some())
+    }
+
     /// Whether some replicas only prefill or decode.
     pub fn is_disaggregated(&self) -> bool {
         self.groups.iter().any(|group| group.role != ReplicaRole::Mixed)

@@ -103,10 +103,45 @@ fn slow_servers_are_refused_where_nothing_is_assumed_of_them() {
                 .run([&[command], files, arguments, &["--servers", "slow"]].concat())
                 .expect_exit(2)
                 .stdout_is_empty();
-            let words = "--servers slow: nothing is assumed of the servers of `study`: ";
+            let words = "--servers: slow: nothing is assumed of the servers of `study`: ";
             assert!(ran.stderr().contains(words), "{}", ran.stderr());
             assert!(ran.stderr().contains(reason), "{}", ran.stderr());
         }
+    }
+}
+
+#[test]
+fn of_the_folder_of_a_run_slow_servers_are_refused_with_what_simulates_them() {
+    let cli = unstated();
+    let groups =
+        "[[cluster.groups]]\nreplicas = 1\n[[cluster.groups]]\ngpu = \"A100\"\nreplicas = 1\n";
+    let study = STUDY.replace("host = \"none\"\n", "");
+    let cli = cli.file("groups.toml", format!("{study}{groups}"));
+    let auto = "={ type = \"auto\" }";
+    for (file, paths) in [
+        ("study.toml", &["cluster.step_time"][..]),
+        ("groups.toml", &["cluster.groups[0].step_time", "cluster.groups[1].step_time"]),
+    ] {
+        cli.run(["run", file, "--output-dir", "out", "--overwrite"]).expect_exit(0);
+        let figures = |words: &[&str]| -> Value {
+            let ran = cli.run([words, &["--no-files", "--format", "json"]].concat());
+            let found: Value = serde_json::from_str(&ran.expect_exit(0).stdout()).unwrap();
+            found["benchmark"].clone()
+        };
+        // The folder is as good as its file.
+        assert_eq!(figures(&["run", "out"]), figures(&["run", file]));
+        let quoted: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
+        let told = format!("{} say", quoted.join(" and "));
+        let ran = cli.run(["run", "out", "--servers", "slow"]).expect_exit(2);
+        ran.stdout_is_empty()
+            .stderr_has("--servers: slow: nothing is assumed of the servers of `study`: ")
+            .stderr_has(&told)
+            .stderr_has("to `{ type = \"auto\" }`");
+        let set = paths.iter().flat_map(|path| ["--set".to_owned(), format!("{path}{auto}")]);
+        let words: Vec<String> = ["run", "out", "--servers", "slow"].map(str::to_owned).into();
+        let words: Vec<String> = words.into_iter().chain(set).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert_eq!(figures(&words), figures(&["run", file, "--servers", "slow"]));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ExplainError;
+use super::error::{LoadError, fail};
 
 const RESOLVED: &str = "scenario.resolved.toml";
 
@@ -10,7 +10,7 @@ const RESOLVED: &str = "scenario.resolved.toml";
 ///
 /// # Errors
 /// When a folder has none, or those of several runs.
-pub fn scenario_of(given: &Path) -> Result<PathBuf, ExplainError> {
+pub(super) fn scenario_of(given: &Path) -> Result<PathBuf, LoadError> {
     if !given.is_dir() {
         return Ok(given.to_path_buf());
     }
@@ -27,5 +27,5 @@ pub fn scenario_of(given: &Path) -> Result<PathBuf, ExplainError> {
     } else {
         format!("holds several runs; give the folder of one: {}", below.join(", "))
     };
-    Err(ExplainError::Folder { folder: given.display().to_string(), rule })
+    Err(fail(&given.display().to_string(), rule))
 }
