@@ -95,9 +95,10 @@ fn intervals<'a>(
 }
 
 impl ExpectedFigures {
-    /// The class of the servers in words.
-    pub fn class_in_words(&self) -> &str {
-        ServerClass::named(&self.class).map_or(self.class.as_str(), |class| class.words())
+    /// The servers of the class in words.
+    pub fn servers_of_class(&self) -> String {
+        let unknown = || format!("servers of the class `{}`", self.class);
+        ServerClass::named(&self.class).map_or_else(unknown, |class| class.servers().to_owned())
     }
 
     /// Of a run of servers that are all of one class; nothing where a scenario says how long steps take.
@@ -122,7 +123,7 @@ impl ExpectedFigures {
         };
         let (class, _) = class_of(scenario).filter(|(_, server)| *server == Unstated::TYPICAL)?;
         let told: Vec<String> = intervals(class, (scenario, report), &TOLD).map(told).collect();
-        let line = format!("90 % of such servers ({}) have: {}", class.words(), told.join(", "));
+        let line = format!("90 % of {} have: {}", class.servers(), told.join(", "));
         (!told.is_empty()).then_some(line)
     }
 }

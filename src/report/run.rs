@@ -248,12 +248,12 @@ fn requests(requests: &Counts) -> Html {
 fn expected(summary: &Summary) -> Option<Section> {
     let part = summary.parts.get("expected")?;
     let expected: ExpectedFigures = serde_json::from_value(part.clone()).ok()?;
-    let servers = expected.class_in_words();
+    let servers = expected.servers_of_class();
     match expected.servers.as_deref() {
         Some("slow" | "fast") => {
             let how = if expected.servers.as_deref() == Some("slow") { "slower" } else { "faster" };
             let text = format!(
-                "Nothing was measured of these servers ({servers}). They are taken to be {how} than 19 of 20 like them."
+                "Nothing was measured of these servers. They are taken to be {how} than 19 of 20 {servers}."
             );
             return Some(section("Servers like these", [Html::words("p", &text)]));
         }
@@ -271,8 +271,8 @@ fn expected(summary: &Summary) -> Option<Section> {
         .collect();
     let titles = ["", "simulated", "from", "to"].map(str::to_owned);
     let text = format!(
-        "Nothing was measured of these servers ({servers}), so typical ones were simulated. 90 % of such servers are \
-         between these figures."
+        "Nothing was measured of these servers, so typical ones were simulated. 90 % of {servers} are between these \
+         figures."
     );
     Some(section("Servers like these", [Html::words("p", &text), table(&titles, &rows)]))
 }

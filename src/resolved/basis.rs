@@ -89,7 +89,7 @@ impl fmt::Display for ServerBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Expected { class, interval_90 } => {
-                write!(f, "not measured; 90 % of such servers ({})", class.words())?;
+                write!(f, "not measured; 90 % of {}", class.servers())?;
                 let told = [(Quantity::Tpot, "mean TPOT"), (Quantity::Ttft, "mean TTFT")];
                 let told = told.into_iter().filter_map(|(one, name)| {
                     let [low, high] = interval_90.get(&one)?;

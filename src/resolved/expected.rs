@@ -170,16 +170,16 @@ impl ServerClass {
         Self::ALL.into_iter().find(|class| class.name() == name)
     }
 
-    /// The servers of this class in words.
-    pub const fn words(self) -> &'static str {
+    /// Its servers in words.
+    pub const fn servers(self) -> &'static str {
         match self {
-            Self::Dense => "dense models",
-            Self::DenseWithoutFp8 => "dense models on GPUs without FP8",
-            Self::Experts => "mixtures of experts",
-            Self::TunedExperts => "mixtures of experts, tuned",
-            Self::UnpackedExperts => "MXFP4 experts on GPUs without FP4",
-            Self::NarrowExperts => "MXFP4 experts on GPUs with FP4",
-            Self::Unmeasured => "GPUs of other vendors than NVIDIA",
+            Self::Dense => "servers of dense models",
+            Self::DenseWithoutFp8 => "servers of dense models on GPUs without FP8",
+            Self::Experts => "servers of mixtures of experts",
+            Self::TunedExperts => "servers of tuned mixtures of experts",
+            Self::UnpackedExperts => "servers of MXFP4 experts on GPUs without FP4",
+            Self::NarrowExperts => "servers of MXFP4 experts on GPUs with FP4",
+            Self::Unmeasured => "servers with GPUs of other vendors than NVIDIA",
         }
     }
 

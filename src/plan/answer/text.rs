@@ -117,7 +117,7 @@ impl Answer {
             text += "  fewer replicas have no room for all adapters\n";
         }
         text += &self.carries_text(row);
-        text += &self.faster_text();
+        text += &self.faster_text(&name);
         text += &self.stretches_text();
         text += &self.rates_text();
         text += &self.limits.windows.as_ref().map(Windows::text).unwrap_or_default();
@@ -236,7 +236,7 @@ impl Answer {
     }
 
     /// Why it is planned for slow servers, and what the fastest need.
-    fn faster_text(&self) -> String {
+    fn faster_text(&self, layout: &str) -> String {
         let fast = match (&self.limits.sizes_of_faster, &self.limits.rates_of_faster) {
             (Some(Faster { fast: Some(need), .. }), _) => format!("need {}", replicas(need.size)),
             (Some(_), _) => "need more than there may be".to_owned(),
@@ -244,7 +244,7 @@ impl Answer {
             (None, None) => return String::new(),
         };
         format!(
-            "  nothing was measured of these servers, so the plan is for slow ones; the fastest 5 % {fast}\n  {POINT}\n  \
+            "  nothing was measured of {layout} servers, so the plan is for slow ones; the fastest 5 % {fast}\n  {POINT}\n  \
              `servecast run` simulates typical servers, and slow ones with --servers slow\n"
         )
     }

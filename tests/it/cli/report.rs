@@ -201,7 +201,8 @@ fn the_page_of_a_run_says_where_servers_like_its_own_are() {
     };
     let typical = of("typical", &[]);
     assert!(typical.contains("Servers like these"), "{typical}");
-    assert!(typical.contains("(dense models on GPUs without FP8), so typical ones were simulated"));
+    let told = "90 % of servers of dense models on GPUs without FP8 are between these figures.";
+    assert!(typical.contains(told), "{typical}");
     let summary = cli.read("typical/summary.json");
     let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
     let interval = summary["expected"]["interval_90"].as_object().unwrap();
@@ -211,6 +212,8 @@ fn the_page_of_a_run_says_where_servers_like_its_own_are() {
     let (part, _) = part.split_once("</section>").unwrap();
     assert_eq!(part.matches("<tr>").count(), interval.len() + 1, "{part}");
     let slow = of("slow", &["--servers", "slow"]);
-    assert!(slow.contains("They are taken to be slower than 19 of 20 like them."), "{slow}");
+    let told =
+        "They are taken to be slower than 19 of 20 servers of dense models on GPUs without FP8.";
+    assert!(slow.contains(told), "{slow}");
     assert!(!of("known", &["--set", "cluster.host=none"]).contains("Servers like these"));
 }

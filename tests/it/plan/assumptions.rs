@@ -66,7 +66,7 @@ fn what_the_scenario_states_is_told_apart_from_what_is_derived() {
     let (slow, point) = (plan(&cli, &SLO), plan(&cli, &[&SLO[..], &["--point"]].concat()));
     assert!(text(&slow, "host").starts_with("the processes of vLLM"), "{slow:#}");
     let servers = text(&slow, "servers");
-    assert!(servers.contains("90 % of such servers (dense models)"), "{servers}");
+    assert!(servers.contains("90 % of servers of dense models have"), "{servers}");
     assert!(servers.ends_with("planned for one slower than 19 of 20"), "{servers}");
     assert_eq!(text(&point, "servers"), servers.split("; planned").next().unwrap());
     let law = "cluster.step_time={ type = 'linear', base_us = 5000.0, prefill_token_us = 10.0, decode_seq_us = 20.0 }";

@@ -73,10 +73,10 @@ fn a_run_says_which_servers_it_simulates() {
     let usual = text(&[]);
     assert!(usual.contains("`servecast plan` buys for those slower than 19 of 20"), "{usual}");
     assert!(usual.contains("`--servers slow` simulates"), "{usual}");
-    assert!(usual.contains("90 % of such servers (dense models) have: "), "{usual}");
+    assert!(usual.contains("90 % of servers of dense models have: "), "{usual}");
     let slow = text(&["--servers", "slow"]);
     assert!(slow.contains("as on a server slower than 19 of 20 in published runs"), "{slow}");
-    assert!(!slow.contains("90 % of such servers") && !slow.contains("--servers slow"), "{slow}");
+    assert!(!slow.contains("90 % of servers") && !slow.contains("--servers slow"), "{slow}");
     let known = text(&["--set", "cluster.host=none"]);
     assert!(!known.contains("servecast plan"), "{known}");
 }
