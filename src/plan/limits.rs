@@ -19,6 +19,9 @@ pub struct Limits {
     pub rates: Vec<f64>,
     /// What faster servers need, where it is planned for slow ones.
     pub sizes_of_faster: Option<Faster<Option<Need>>>,
+    /// The cheapest layout if all servers were typical, by its place, with what it needs; nothing where none is planned for
+    /// slow ones.
+    pub cheapest_typical: Option<(usize, Need)>,
     /// The best layout as it is, on typical servers, where it is planned for slow ones.
     pub on_typical: Option<Trial>,
     /// The highest rates of faster servers, in requests per second, where it is planned for slow ones.

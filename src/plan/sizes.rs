@@ -8,6 +8,7 @@ use super::layouts::Size;
 use super::limits::{Limits, Need, Stretch, Windows};
 use super::outcome::{Outcome, Row, ranked, winner};
 use super::study::Study;
+use crate::resolved::Unstated;
 use crate::threads;
 
 /// Layouts that are searched before the cheapest so far are looked at: few enough that those which cannot be
@@ -45,7 +46,12 @@ impl Study {
         rows.extend(self.search(&candidates)?);
         let rows = ranked(rows);
         let limits = match winner(&rows).map(|(row, found)| (row.place, &hunts[row.place], found)) {
-            Some((place, Ok(hunt), found)) => self.limits(place, hunt, found)?,
+            Some((place, Ok(hunt), found)) => {
+                let limits = self.limits(place, hunt, found)?;
+                let typical = limits.sizes_of_faster.and_then(|faster| faster.typical);
+                let need = typical.unwrap_or_else(|| Need::of(hunt, found.size));
+                Limits { cheapest_typical: self.cheapest_typical(&rows, (place, need))?, ..limits }
+            }
             _ => Limits::default(),
         };
         let tried = hunts.iter().enumerate().flat_map(|(place, hunt)| {
@@ -111,8 +117,7 @@ impl Study {
             let hunt = self.hunt(&self.layouts[place], &draft, &self.traffic)?;
             let Ok(hunt) = hunt else { return Ok(None) };
             let fewest = hunt.fewest_of(found.size, &self.traffic, self.question.max_gpus)?;
-            let need = |size| Need { size, gpus: hunt.gpus(size), cost: hunt.cost(size) };
-            Ok(fewest.map(need))
+            Ok(fewest.map(|size| Need::of(&hunt, size)))
         })?;
         let on_typical = self.on_typical(place, hunt, (found.size, 1.0))?;
         if self.drifts() {
@@ -135,6 +140,55 @@ impl Study {
         })
     }
 
+    /// The cheapest layout if servers are typical: the best one, which then needs so much, or one that is cheaper.
+    ///
+    /// Layouts of which nothing is assumed need what they were found to need. One that was left out there costs more than
+    /// the second cheapest, and so more than the best one on typical servers, which need no more than slow ones.
+    fn cheapest_typical(
+        &self,
+        rows: &[Row],
+        best: (usize, Need),
+    ) -> Result<Option<(usize, Need)>, PlanError> {
+        /// So much cheaper at least, as a share: sums of the same prices differ by rounding.
+        const CHEAPER: f64 = 1e-6;
+        if rows.iter().all(|row| !row.is_for_slow) {
+            return Ok(None);
+        }
+        let base = self.base().clone().of_server(Unstated::TYPICAL);
+        let others = rows.iter().filter(|row| row.is_for_slow && row.place != best.0);
+        let hunts = others.map(|row| {
+            let hunt = self.hunt(&self.layouts[row.place], &base, &self.traffic)?;
+            Ok::<_, PlanError>(hunt.ok().map(|hunt| (row.place, hunt)))
+        });
+        let hunts = hunts.collect::<Result<Vec<_>, _>>()?;
+        let mut hunts: Vec<(usize, Hunt<'_>, Size)> = hunts
+            .into_iter()
+            .flatten()
+            .map(|(place, hunt)| {
+                let least = hunt.least(self.traffic.rate_per_s());
+                (place, hunt, least)
+            })
+            .collect();
+        let bound = |(_, hunt, least): &(usize, Hunt<'_>, Size)| hunt.cost(*least);
+        hunts.sort_by(|a, b| bound(a).total_cmp(&bound(b)));
+        let mut cheapest = best;
+        for (place, hunt, least) in hunts {
+            let most = cheapest.1.cost * (1.0 - CHEAPER);
+            // The largest that is cheaper; if that misses an SLO, so do the smaller ones.
+            let Some(largest) = hunt.largest_for(most, least) else { continue };
+            let fits = hunt.has_room(largest) && hunt.gpus(largest) <= self.question.max_gpus;
+            if hunt.cost(least) > most || fits && !hunt.remembered(largest, &self.traffic)?.is_kept
+            {
+                continue;
+            }
+            let found = hunt.fewest(least, &self.traffic, self.question.max_gpus)?;
+            if let Some(found) = found.filter(|found| found.cost <= most) {
+                cheapest = (place, Need::of(&hunt, found.size));
+            }
+        }
+        Ok(Some(cheapest))
+    }
+
     /// The fewest replicas of a layout for other requests.
     fn stretches(&self, place: usize, size: Size) -> Result<Vec<Stretch>, PlanError> {
         self.replicas(|draft, traffic| {
@@ -146,6 +200,13 @@ impl Study {
             let cost = fewest.map_or(f64::INFINITY, |size| hunt.cost(size));
             Ok(Stretch { size: fewest, cost, is_enough })
         })
+    }
+}
+
+impl Need {
+    /// Of a size of a layout.
+    fn of(hunt: &Hunt<'_>, size: Size) -> Self {
+        Self { size, gpus: hunt.gpus(size), cost: hunt.cost(size) }
     }
 }
 

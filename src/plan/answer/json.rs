@@ -23,6 +23,10 @@ impl Answer {
         if let Some(trial) = &limits.on_typical {
             typical["slos"] = self.values(trial);
         }
+        if let Some((place, need)) = limits.cheapest_typical {
+            typical["cheapest"] = self.need_json(need);
+            typical["cheapest"]["layout"] = json!(self.layout(place));
+        }
         json!({
             "verdict": self.verdict().lines().map(str::trim).collect::<Vec<_>>(),
             "name": study.name,
@@ -55,11 +59,15 @@ impl Answer {
             return json!({ "requests_per_s": rate(rates) });
         }
         let Some(sizes) = &limits.sizes_of_faster else { return Value::Null };
-        let need = need(sizes);
+        let none = || json!({ "replicas": null, "gpus": null, "usd_per_hour": null });
+        need(sizes).map_or_else(none, |need| self.need_json(need))
+    }
+
+    fn need_json(&self, need: Need) -> Value {
         json!({
-            "replicas": need.map(|need| need.size.replicas()),
-            "gpus": need.map(|need| need.gpus),
-            "usd_per_hour": need.and_then(|need| self.usd(need.cost)),
+            "replicas": need.size.replicas(),
+            "gpus": need.gpus,
+            "usd_per_hour": self.usd(need.cost),
         })
     }
 

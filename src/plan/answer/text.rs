@@ -100,7 +100,7 @@ impl Answer {
             )
         } else {
             let Tried { size, gpus, cost, .. } = *found;
-            format!("Cheapest: {}", self.sized(row, Need { size, gpus, cost }))
+            format!("Cheapest: {}", self.sized(row.place, Need { size, gpus, cost }))
         };
         if row.is_for_slow {
             text.extend([", on ", SLOW]);
@@ -125,23 +125,33 @@ impl Answer {
     }
 
     /// Replicas of a layout, with their GPUs and their price.
-    fn sized(&self, row: &Row, need: Need) -> String {
+    fn sized(&self, place: usize, need: Need) -> String {
         let Need { size, gpus, cost } = need;
-        let (name, s) = (self.layout(row.place), if gpus == 1 { "" } else { "s" });
+        let (name, s) = (self.layout(place), if gpus == 1 { "" } else { "s" });
         format!("{} x {name} = {gpus} GPU{s}, {}", size.name(), self.paid(cost))
     }
 
-    /// What would do if servers were typical ones, where it is planned for slow ones.
+    /// What would do if servers were typical ones, where some are planned for slow ones.
     fn typical_text(&self, row: &Row) -> String {
-        match (&self.limits.sizes_of_faster, &self.limits.rates_of_faster) {
-            (Some(Faster { typical: Some(need), .. }), _) => {
-                format!("Typical servers would need {}\n", self.sized(row, *need))
-            }
-            (_, Some(rates)) => {
-                format!("Typical servers would carry {:.2} requests/s\n", rates.typical)
-            }
-            _ => String::new(),
+        let limits = &self.limits;
+        // Of several layouts, which is meant.
+        let of = if self.rows.len() == 1 { "" } else { " of this layout" };
+        if let Some(rates) = &limits.rates_of_faster {
+            return format!("Typical servers{of} would carry {:.2} requests/s\n", rates.typical);
         }
+        let own = limits.sizes_of_faster.and_then(|faster| faster.typical);
+        let other = limits.cheapest_typical.filter(|(place, _)| *place != row.place);
+        let own = own.map_or_else(String::new, |need| {
+            let of = if other.is_some() { of } else { "" };
+            format!("Typical servers{of} would need {}\n", self.sized(row.place, need))
+        });
+        let other = other.map_or_else(String::new, |(place, need)| {
+            format!(
+                "If all servers were typical, the cheapest would be {}\n",
+                self.sized(place, need)
+            )
+        });
+        own + &other
     }
 
     /// Layouts that are as cheap as the answer, and what decides between them.

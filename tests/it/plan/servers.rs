@@ -65,6 +65,49 @@ fn the_first_lines_of_a_plan_tell_slow_servers_from_typical_ones() {
 }
 
 #[test]
+fn a_plan_names_the_layout_that_would_be_cheapest_if_all_servers_were_typical() {
+    // Slow servers with GPUs that nobody measured are five times as slow as typical ones, others less than twice.
+    let prices = |usd: &str| {
+        let gpus = ["--gpu", "H100,MI300X", "--price", "H100=2", "--price", usd].map(str::to_owned);
+        let words: Vec<&str> = gpus.iter().map(String::as_str).collect();
+        plan(&unstated(), &[&SLOS[..], &words].concat())
+    };
+    let (mut same, mut other) = (0, 0);
+    for usd in ["MI300X=0.4", "MI300X=0.8", "MI300X=1.2", "MI300X=1.6", "MI300X=2"] {
+        let answer = prices(usd);
+        let typical = &answer["typical_servers"];
+        let cheapest = &typical["cheapest"];
+        let verdict = answer["verdict"].to_string();
+        // It is that of a plan for typical servers.
+        let gpus = ["--gpu", "H100,MI300X", "--price", "H100=2", "--price", usd, "--point"];
+        let point = plan(&unstated(), &[&SLOS[..], &gpus].concat());
+        let best = &point["layouts"][0];
+        for key in ["replicas", "usd_per_hour"] {
+            assert_eq!(cheapest[key], best[key], "{usd}: {answer:#}");
+        }
+        assert_eq!(cheapest["layout"], best["layout"], "{usd}");
+        if cheapest["layout"] == answer["layouts"][0]["layout"] {
+            same += 1;
+            assert_eq!(cheapest["usd_per_hour"], typical["usd_per_hour"]);
+            assert!(verdict.contains("Typical servers would need "), "{verdict}");
+            assert!(!verdict.contains("If all servers were typical"), "{verdict}");
+        } else {
+            other += 1;
+            assert!(verdict.contains("Typical servers of this layout would need "), "{verdict}");
+            let told = format!(
+                "If all servers were typical, the cheapest would be {} x ",
+                number(cheapest, "/replicas/0")
+            );
+            assert!(verdict.contains(&told), "{verdict}");
+        }
+    }
+    assert!(same > 0 && other > 0, "{same} {other}");
+    let rates = plan(&unstated(), &[&SLOS[..], &["--rate", "--gpu", "H100,L40S"]].concat());
+    let told = "Typical servers of this layout would carry ";
+    assert!(rates["verdict"].to_string().contains(told), "{rates:#}");
+}
+
+#[test]
 fn a_run_says_which_servers_it_simulates() {
     let text = |arguments: &[&str]| {
         let ran = unstated().run([&["run", "study.toml", "--no-files"], arguments].concat());
