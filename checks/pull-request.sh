@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `servecast check` on a pull request: the shell of the GitHub Action `action.yml`.
 #
-#   pull-request.sh key      prints a key for caches of the program: a hash of what it is built from
+#   pull-request.sh keys     prints what caches of the program are named by, a line each: its sources, its crates, the toolchain
 #   pull-request.sh check    checks, and tells the pull request what is different in one comment, which later runs change
 #
 # Settings are variables, so that no text of a workflow is read as shell:
@@ -19,11 +19,19 @@ export LC_ALL=C
 # GitHub takes comments of up to 65,536 characters.
 report_max=60000
 
-# Whatever the binary is made of; documents and tests change nothing of it.
-key() {
+# Hashes of what the binary is made of, as outputs of a step: the sources with the flags that they are built by, where documents and
+# tests change nothing; the crates in their versions; the compiler with its target.
+keys() {
+  local sources crates toolchain
+  # Which compiler there is hangs on the folder that cargo is called in.
+  toolchain=$(rustc -vV | hash)
   cd "$GITHUB_ACTION_PATH"
-  find Cargo.toml Cargo.lock src profiles checks scenarios -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-32
+  sources=$(find action.yml Cargo.toml src profiles checks scenarios -type f -print0 | sort -z | xargs -0 sha256sum | hash)
+  crates=$(hash <Cargo.lock)
+  printf '%s=%s\n' sources "$sources" crates "$crates" toolchain "$toolchain"
 }
+
+hash() { sha256sum | cut -c 1-32; }
 
 # The report without scenarios that are as before, for a block of a diff: what fails in red, what is better in green.
 coloured() {
@@ -104,10 +112,10 @@ check() {
 }
 
 case ${1:-} in
-  key) key ;;
+  keys) keys ;;
   check) check ;;
   *)
-    echo "usage: pull-request.sh key | check" >&2
+    echo "usage: pull-request.sh keys | check" >&2
     exit 2
     ;;
 esac

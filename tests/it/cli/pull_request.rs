@@ -169,22 +169,53 @@ fn a_long_report_fits_into_a_comment() {
 }
 
 #[test]
-fn the_key_of_the_cache_is_that_of_the_sources() {
-    let key = |folder: &Path| {
+fn the_keys_of_the_caches_are_those_of_toolchain_crates_and_sources() {
+    let keys = |folder: &Path, compiler: &str| -> Vec<(String, String)> {
+        let bin = Cli::new().file("rustc", format!("#!/bin/sh\necho '{compiler}'\n"));
         let mut command = Command::new("bash");
-        command.arg(root().join("checks/pull-request.sh")).arg("key");
+        let allowed = Command::new("chmod").arg("+x").arg(bin.path("rustc")).status();
+        assert!(allowed.expect("chmod runs").success());
+        command.arg(root().join("checks/pull-request.sh")).arg("keys");
+        let path = std::env::var("PATH").expect("there is a path");
+        command.env("PATH", format!("{}:{path}", bin.path("").display()));
         let output = command.env("GITHUB_ACTION_PATH", folder).output().expect("bash runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        output.stdout
+        let text = String::from_utf8(output.stdout).expect("hashes are text");
+        let pair = |line: &str| {
+            let (name, hash) = line.split_once('=').expect("an output of a step");
+            assert_eq!(hash.len(), 32, "{line}");
+            (name.to_owned(), hash.to_owned())
+        };
+        text.lines().map(pair).collect()
     };
-    let of = |source: &str| {
-        let cli = Cli::new().file("Cargo.toml", "").file("Cargo.lock", "").file("src/a.rs", source);
-        let cli = cli.file("profiles/a", "").file("checks/a", "").file("scenarios/a", "");
-        key(&cli.path(""))
+    let of = |source: &str, lock: &str, compiler: &str| {
+        let cli = Cli::new().file("Cargo.toml", "").file("Cargo.lock", lock);
+        let cli = cli.file("src/a.rs", source).file("tests/a.rs", source);
+        let cli = cli
+            .file("action.yml", "")
+            .file("profiles/a", "")
+            .file("checks/a", "")
+            .file("scenarios/a", "");
+        keys(&cli.path(""), compiler)
     };
-    assert_eq!(of("one"), of("one"));
-    assert_ne!(of("one"), of("two"));
-    assert_eq!(key(root()).trim_ascii_end().len(), 32);
+    let base = of("one", "one", "rustc 1");
+    assert_eq!(of("one", "one", "rustc 1"), base);
+    for (place, (name, changed)) in [
+        ("sources", of("two", "one", "rustc 1")),
+        ("crates", of("one", "two", "rustc 1")),
+        ("toolchain", of("one", "one", "rustc 2")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let differ: Vec<usize> = (0..3).filter(|at| changed[*at] != base[*at]).collect();
+        assert_eq!((differ, base[place].0.as_str()), (vec![place], name));
+    }
+    // Each key of a cache of the action is one of them.
+    let action = fs::read_to_string(root().join("action.yml")).expect("the action is there");
+    for (name, _) in keys(root(), "rustc 1") {
+        assert!(action.contains(&format!("steps.keys.outputs.{name} }}}}")), "{name} is not used");
+    }
 }
 
 #[cfg(feature = "yaml")]
