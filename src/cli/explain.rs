@@ -46,6 +46,9 @@ pub(super) struct ExplainArguments {
     /// How often an interval holds the truth, and how often none of all verdicts is chance
     #[arg(long, default_value_t = 0.95)]
     confidence: f64,
+    /// Under every seed, replay a trace as it was recorded, instead of stretches resampled from it
+    #[arg(long)]
+    point: bool,
     /// Show all changes: also those without a difference, and those that break a rule of the scenario
     #[arg(long)]
     all: bool,
@@ -88,6 +91,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     explain.percentile = arguments.percentile;
     explain.seeds = arguments.seeds;
     explain.confidence = arguments.confidence;
+    explain.point = arguments.point;
     explain.listener = listener();
     remove_on_interrupt()?;
     let found = explain.run()?;

@@ -53,6 +53,12 @@ impl Change {
         Self { name: name.into(), set, is_load: false, settings }
     }
 
+    /// One that sets nothing.
+    #[cfg(test)]
+    pub(super) fn named(name: &str) -> Self {
+        Self::new(name, Vec::new())
+    }
+
     /// A scenario with it.
     pub(super) fn of(&self, draft: &Draft) -> Result<Draft, LoadError> {
         let mut changed = draft.clone();

@@ -50,6 +50,9 @@ pub struct Explain {
     pub seeds: u32,
     /// How often an interval holds the truth, 0.5 to 0.9999.
     pub confidence: f64,
+    /// Whether every seed plays a trace as it was recorded, instead of a stretch resampled from it. Differences then have
+    /// no intervals where nothing else is drawn.
+    pub point: bool,
     /// Who hears of notes.
     pub listener: Listener,
 }
@@ -129,6 +132,7 @@ impl Explain {
             percentile: 99.0,
             seeds: 8,
             confidence: 0.95,
+            point: false,
             listener: Listener::default(),
         }
     }
@@ -149,6 +153,7 @@ impl Explain {
                 percentile: self.percentile,
                 seeds: self.seeds,
                 confidence: self.confidence,
+                point: self.point,
             };
             found.ranking = Some(Ranking::new(&self.draft, &scenario, scale, &self.listener)?);
         }

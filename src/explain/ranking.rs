@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::ExplainError;
 use super::changes::Change;
 use super::pick::Metric;
-use super::trials::{Candidate, Trials};
+use super::trials::Trials;
 use crate::compare::{Basis, Difference, Draws, Pairing, Relative, Verdict, holm};
 use crate::load::{Draft, Listener};
 use crate::resolved::Scenario;
@@ -21,6 +21,8 @@ pub(super) struct Scale {
     pub(super) percentile: f64,
     pub(super) seeds: u32,
     pub(super) confidence: f64,
+    /// Whether a trace is played as it was recorded.
+    pub(super) point: bool,
 }
 
 /// A change and what came of it.
@@ -45,6 +47,9 @@ pub struct Ranked {
     pub verdict: &'static str,
     /// The same together with all other changes (Holm); of less load, by itself.
     pub verdict_of_all_together: &'static str,
+    /// Of a change that is better: whether the first one is shown to be better still (Holm, all pairs of them together).
+    /// Nothing of the first one and of all others.
+    pub is_behind_first: Option<bool>,
     /// GPUs that it takes.
     pub gpus: u64,
     /// The share of requests that are answered with it, less the share without it.
@@ -65,6 +70,8 @@ pub struct LeftOut {
 pub struct Ranking {
     /// Seeds of each that was not given up.
     pub seeds: u32,
+    /// Whether each seed sends a stretch that was resampled from the trace.
+    pub is_resampled: bool,
     /// How often an interval holds the truth; how often no difference that stands among all changes is chance.
     pub confidence: f64,
     /// Those of the cluster: first what is better among all, the most first; then what is worse; then what makes no
@@ -81,6 +88,8 @@ pub struct Ranking {
 pub(super) struct Outcome {
     pub(super) latency_ms: f64,
     pub(super) answered: f64,
+    /// Whether its requests are a stretch that was resampled from a trace.
+    pub(super) is_resampled: bool,
 }
 
 impl Ranking {
@@ -95,14 +104,23 @@ impl Ranking {
         trials.run(listener)?;
         let Trials { own, candidates, left_out, .. } = trials;
         let (mut changes, mut less_load) = (Vec::new(), None);
+        let mut outcomes: Vec<(Change, Vec<Outcome>)> = Vec::new();
         for one in candidates {
-            let ranked = Ranked::new(one, &own, scale);
-            if ranked.change.is_load { less_load = Some(ranked) } else { changes.push(ranked) }
+            let change = one.change.clone();
+            let ranked = Ranked::new(one.change, one.gpus, &one.outcomes, &own, scale);
+            if ranked.change.is_load {
+                less_load = Some(ranked);
+            } else {
+                changes.push(ranked);
+            }
+            outcomes.push((change, one.outcomes));
         }
         let (seeds, confidence) = (own.len() as u32, scale.confidence);
         judge_together(&mut changes, seeds, confidence);
         changes.sort_by(Ranked::order);
-        Ok(Self { seeds, confidence, changes, less_load, left_out })
+        judge_order(&mut changes, &outcomes, scale);
+        let is_resampled = own.iter().any(|one| one.is_resampled);
+        Ok(Self { seeds, is_resampled, confidence, changes, less_load, left_out })
     }
 }
 
@@ -118,6 +136,25 @@ fn judge_together(changes: &mut [Ranked], seeds: u32, confidence: f64) {
     }
 }
 
+/// Whether the first of the changes that are better is better than each of the others, by the same seeds. Which is first
+/// was seen in these seeds, so that all pairs of them are judged together.
+fn judge_order(changes: &mut [Ranked], outcomes: &[(Change, Vec<Outcome>)], scale: Scale) {
+    let better = changes.iter().take_while(|one| one.is_better()).count();
+    let of = |one: &Ranked| {
+        let found = outcomes.iter().find(|(known, _)| *known == one.change);
+        &found.expect("what is ranked was simulated").1
+    };
+    let pairs = (0..better).flat_map(|one| (one + 1..better).map(move |other| (one, other)));
+    let found = pairs.map(|(one, other)| difference(of(&changes[one]), of(&changes[other]), scale));
+    let found: Vec<Difference> = found.collect();
+    let p_values: Vec<f64> = found.iter().map(|found| found.p_value).collect();
+    let stands = holm(&p_values, scale.confidence);
+    // Those with the first come before all others.
+    for (place, one) in changes[..better].iter_mut().skip(1).enumerate() {
+        one.is_behind_first = Some(stands[place] && found[place].difference() > 0.0);
+    }
+}
+
 impl LeftOut {
     pub(super) fn new(change: &Change, error: &impl std::fmt::Display) -> Self {
         Self { name: change.name.clone(), why: error.to_string().replace('\n', "; ") }
@@ -127,6 +164,8 @@ impl LeftOut {
 /// The difference of the latency between runs of the same seeds.
 pub(super) fn difference(now: &[Outcome], then: &[Outcome], scale: Scale) -> Difference {
     let seeds = then.len();
+    let is_resampled = now.iter().chain(then).any(|one| one.is_resampled);
+    let draws = if is_resampled { Draws::Stretches } else { Draws::Requests };
     let values =
         |of: &[Outcome]| of.iter().take(seeds).map(|one| one.latency_ms).collect::<Vec<f64>>();
     let (now, then) = (values(now), values(then));
@@ -138,23 +177,19 @@ pub(super) fn difference(now: &[Outcome], then: &[Outcome], scale: Scale) -> Dif
         return Difference { mean_a, mean_b, half_width: 0.0, relative, p_value: 1.0, count: 1 };
     }
     let (pairing, confidence) = (Pairing::Paired, scale.confidence);
-    Difference::new(
-        &now,
-        &then,
-        Basis { pairing, draws: Draws::Requests, confidence, first: seeds },
-    )
+    Difference::new(&now, &then, Basis { pairing, draws, confidence, first: seeds })
 }
 
 impl Ranked {
-    fn new(one: Candidate, own: &[Outcome], scale: Scale) -> Self {
-        let found = difference(own, &one.outcomes, scale);
+    fn new(change: Change, gpus: u64, outcomes: &[Outcome], own: &[Outcome], scale: Scale) -> Self {
+        let found = difference(own, outcomes, scale);
         let stands = found.p_value < 1.0 - scale.confidence;
         let verdict = Verdict::new(&found, Sense::LowerIsBetter, stands).name();
-        let seeds = one.outcomes.len();
+        let seeds = outcomes.len();
         let answered =
             |of: &[Outcome]| mean(&of.iter().map(|one| one.answered).collect::<Vec<f64>>());
         Self {
-            change: one.change,
+            change,
             seeds: seeds as u32,
             now_ms: found.mean_a,
             then_ms: found.mean_b,
@@ -163,8 +198,9 @@ impl Ranked {
             p_value: found.p_value,
             verdict,
             verdict_of_all_together: verdict,
-            gpus: one.gpus,
-            answered_change: answered(&one.outcomes) - answered(&own[..seeds]),
+            is_behind_first: None,
+            gpus,
+            answered_change: answered(outcomes) - answered(&own[..seeds]),
         }
     }
 
@@ -187,5 +223,79 @@ impl Ranked {
         let place = |one: &Self| (!one.is_better(), !one.differs(), !one.is_unsure());
         let size = |one: &Self| one.difference_ms.abs();
         place(self).cmp(&place(other)).then(size(other).total_cmp(&size(self)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcomes(latencies_ms: [f64; 5], is_resampled: bool) -> Vec<Outcome> {
+        let one = |latency_ms| Outcome { latency_ms, answered: 1.0, is_resampled };
+        latencies_ms.map(one).to_vec()
+    }
+
+    fn change(name: &str) -> Change {
+        Change::named(name)
+    }
+
+    /// Changes with their outcomes, ranked beside the scenario itself.
+    fn ranked(own: &[Outcome], each: &[(Change, Vec<Outcome>)]) -> Vec<Ranked> {
+        let scale = Scale {
+            metric: Metric::E2e,
+            percentile: 99.0,
+            seeds: 5,
+            confidence: 0.95,
+            point: false,
+        };
+        let one = |(change, outcomes): &(Change, Vec<Outcome>)| {
+            Ranked::new(change.clone(), 1, outcomes, own, scale)
+        };
+        let mut changes: Vec<Ranked> = each.iter().map(one).collect();
+        judge_together(&mut changes, 5, scale.confidence);
+        changes.sort_by(Ranked::order);
+        judge_order(&mut changes, each, scale);
+        changes
+    }
+
+    #[test]
+    fn the_first_change_is_compared_with_each_other_one_that_is_better() {
+        let own = outcomes([100.0, 104.0, 96.0, 102.0, 98.0], false);
+        let each = [
+            // 20 ms faster in every pair, within 1 ms.
+            (change("a little"), outcomes([80.0, 85.0, 75.0, 82.0, 78.0], false)),
+            // 50 ms faster, and 49 ms: pairs differ by 1 ms, with a deviation of 3 ms.
+            (change("much"), outcomes([50.0, 54.0, 46.0, 52.0, 48.0], false)),
+            (change("as much"), outcomes([48.0, 58.0, 50.0, 50.0, 49.0], false)),
+            (change("nothing"), outcomes([101.0, 103.0, 97.0, 101.0, 98.0], false)),
+            (change("harm"), outcomes([150.0, 155.0, 146.0, 152.0, 148.0], false)),
+        ];
+        let found = ranked(&own, &each);
+        let told: Vec<(&str, Option<bool>)> =
+            found.iter().map(|one| (one.change.name.as_str(), one.is_behind_first)).collect();
+        assert_eq!(
+            told,
+            [
+                ("much", None),
+                ("as much", Some(false)),
+                ("a little", Some(true)),
+                ("harm", None),
+                ("nothing", None)
+            ]
+        );
+    }
+
+    #[test]
+    fn draws_of_one_trace_tell_less_than_as_many_other_requests() {
+        let [own, then] = [[100.0, 104.0, 96.0, 102.0, 98.0], [80.0, 85.0, 75.0, 82.0, 78.0]];
+        let of = |is_resampled| {
+            let each = [(change("a little"), outcomes(then, is_resampled))];
+            ranked(&outcomes(own, is_resampled), &each).remove(0)
+        };
+        let (drawn, resampled) = (of(false), of(true));
+        assert_eq!(drawn.difference_ms.to_bits(), resampled.difference_ms.to_bits());
+        // √(1 + 1/5) for √(1/5).
+        let wider = resampled.half_width_ms / drawn.half_width_ms;
+        assert!((wider - 6.0_f64.sqrt()).abs() < 1e-12, "{wider}");
     }
 }

@@ -264,7 +264,12 @@ fn changes(found: &Explained, ranking: &Ranking, all: bool) -> String {
 /// The one that changes most, and the one that does for no more GPUs.
 fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
     let tried = ranking.changes.len() as u64;
-    let how = format!("{} seeds, the same requests", ranking.seeds);
+    let requests = if ranking.is_resampled {
+        "stretches resampled from the trace"
+    } else {
+        "the same requests"
+    };
+    let how = format!("{} seeds, {requests}", ranking.seeds);
     let note = if ranking.changes.iter().any(|one| spread(one) > 0.0) {
         let level = percent(ranking.confidence);
         format!("({how}; {tried} changes judged together at {level})")
@@ -285,12 +290,33 @@ fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
     };
     let to = |one: &Ranked| format!("from {} to {}", time(one.now_ms), time(one.then_ms));
     let head = format!("{} lowers the {what} most: {}{price} {note}.", best.change.name, to(best));
+    let head = head + &as_good(ranking, best);
     let without = match better.find(|one| one.gpus <= found.gpus) {
         _ if best.gpus <= found.gpus => return head,
         Some(free) => format!("Without more GPUs, {} does: {}.", free.change.name, to(free)),
         None => "Without more GPUs, no change is shown to lower it.".to_owned(),
     };
     format!("{head}\n{without}")
+}
+
+/// The changes that the best one is not shown to be better than.
+fn as_good(ranking: &Ranking, best: &Ranked) -> String {
+    /// Changes that are named.
+    const NAMED: usize = 3;
+    // A remedy that comes after one that is none was not compared with the others.
+    if ranking.changes.first() != Some(best) {
+        return String::new();
+    }
+    let close = ranking.changes.iter().filter(|one| one.is_behind_first == Some(false));
+    let names: Vec<&str> = close.map(|one| one.change.name.as_str()).collect();
+    let named = names[..names.len().min(NAMED)].join(" or ");
+    match names.len() {
+        0 => String::new(),
+        count if count > NAMED => {
+            format!("\nNot shown to lower it more than {named} or {} others.", count - NAMED)
+        }
+        _ => format!("\nNot shown to lower it more than {named}."),
+    }
 }
 
 /// Half the width of the interval in ms; none where seeds differ in the rounding of times alone.

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::ExplainError;
 use super::changes::Change;
 use super::ranking::{LeftOut, Outcome, Scale, difference};
-use crate::load::memory::Leaves;
 use crate::load::{Cases, Draft, Listener, LoadError, Note, Progress};
 use crate::resolved::Scenario;
 use crate::stats::percentile_sorted;
@@ -104,7 +103,7 @@ impl Trials {
         let ended = AtomicUsize::new(0);
         let scale = self.scale;
         let outcomes = threads::map(&runs, |(draft, seed)| {
-            let found = outcome(cases, &draft.reseeded(*seed)?, scale);
+            let found = outcome(cases, draft, *seed, scale);
             tell(1 + ended.fetch_add(1, Ordering::Relaxed));
             found
         });
@@ -152,12 +151,25 @@ impl Trials {
     }
 }
 
-/// What a run is judged by; nothing where no request has the latency.
-fn outcome(cases: &Cases, draft: &Draft, scale: Scale) -> Result<Option<Outcome>, LoadError> {
-    let run = cases.of(draft.resolve()?, Leaves::Records)?.run()?;
+/// What a run with the seed of this number is judged by; nothing where no request has the latency.
+fn outcome(
+    cases: &Cases,
+    draft: &Draft,
+    number: u32,
+    scale: Scale,
+) -> Result<Option<Outcome>, LoadError> {
+    let seeded = draft.reseeded(number)?;
+    let (case, is_resampled) = if scale.point {
+        (cases.of_draft(&seeded)?, false)
+    } else {
+        // Of one number the same blocks with every change.
+        let mut stream = draft.seed().stream("stretch", u64::from(number));
+        cases.of_stretch(&seeded, &mut stream)?
+    };
+    let run = case.run()?;
     let sorted = scale.metric.sorted_ms(&run.recorder.seen());
     let seen = run.recorder.seen().len() as f64;
     let latency_ms = percentile_sorted(&sorted, scale.percentile);
     let answered = run.counts.finished as f64 / seen;
-    Ok((!sorted.is_empty()).then_some(Outcome { latency_ms, answered }))
+    Ok((!sorted.is_empty()).then_some(Outcome { latency_ms, answered, is_resampled }))
 }

@@ -81,6 +81,74 @@ fn of_several_scenarios_one_is_chosen() {
         .stderr_has("no scenario is called `none`");
 }
 
+/// A trace of bursts that a replica is slow to serve, with lengths that go up and down.
+fn played(rows: u64) -> Cli {
+    let row = |k: u64| {
+        let at_s = (k / 8) as f64 * 0.016;
+        format!("{at_s},{},{}\n", 100 + 37 * k % 900, 2 + 7 * k % 10)
+    };
+    let rows: String = (0..rows).map(row).collect();
+    let (head, rest) = SCENARIO.split_once("[workload]").unwrap();
+    let (_, cluster) = rest.split_once("[cluster]").unwrap();
+    let trace = "[trace]\npath = 'trace.csv'\nformat = 'csv'\n[workload]\narrivals = { type = 'trace' }\n\
+                 lengths = { type = 'trace' }\n";
+    Cli::new()
+        .file("t.toml", format!("{head}{trace}[cluster]{cluster}"))
+        .file("trace.csv", format!("arrival_s,prompt_tokens,output_tokens\n{rows}"))
+}
+
+#[test]
+fn a_trace_is_resampled_so_that_changes_have_intervals() {
+    let cli = played(960);
+    let found = answer(&cli, "t.toml --metric ttft --percentile 50 --seeds 8");
+    let ranking = &found["ranking"];
+    assert_eq!(ranking["is_resampled"], true);
+    let changes = ranking["changes"].as_array().unwrap();
+    let better: Vec<&Value> =
+        changes.iter().filter(|one| one["verdict_of_all_together"] == "better").collect();
+    assert!(better.len() > 1, "{changes:#?}");
+    for (place, one) in better.iter().enumerate() {
+        // Better rows come first, the largest difference before the others, each with its interval.
+        assert_eq!(*one, &changes[place]);
+        let number = |one: &Value, key: &str| one[key].as_f64().unwrap();
+        let (difference, half_width) = (number(one, "difference_ms"), number(one, "half_width_ms"));
+        assert!(half_width > 0.0 && difference + half_width < 0.0, "{one:#}");
+        assert_eq!(one["is_behind_first"].is_null(), place == 0, "{one:#}");
+        if place > 0 {
+            assert!(number(better[place - 1], "difference_ms") <= difference, "{one:#}");
+        }
+    }
+    let text = cli.words("explain t.toml --metric ttft --percentile 50 --seeds 8").expect_exit(0);
+    text.stdout_has("(8 seeds, stretches resampled from the trace; ");
+    // What compare finds of the first change over the same seeds.
+    let first = better[0];
+    let set = first["set"][0].as_str().unwrap();
+    let (path, value) = set.split_once('=').unwrap();
+    let variant = format!("\n[[variants]]\nname = \"changed\"\nset = {{ \"{path}\" = {value} }}\n");
+    let both = std::fs::read_to_string(cli.path("t.toml")).unwrap() + &variant;
+    let cli = cli.file("both.toml", both);
+    let words = "compare both.toml --seeds 8 --metric median_ttft_ms --format json";
+    let compared: Value = serde_json::from_str(&cli.words(words).expect_exit(0).stdout()).unwrap();
+    let figure = &compared["comparisons"][0]["figures"][0];
+    for (own, other) in
+        [("difference_ms", "difference"), ("half_width_ms", "difference_half_width")]
+    {
+        let [own, other] = [&first[own], &figure[other]].map(|value| value.as_f64().unwrap());
+        assert!((own / other - 1.0).abs() < 0.05, "{own} {other}");
+    }
+}
+
+#[test]
+fn a_trace_as_it_was_recorded_says_nothing_of_other_traffic() {
+    let cli = played(960);
+    let found = answer(&cli, "t.toml --point --seeds 3");
+    assert_eq!(found["ranking"]["is_resampled"], false);
+    let told = "no seed changes these requests: it says nothing of others";
+    cli.words("explain t.toml --point --seeds 3").expect_exit(0).stdout_has(told);
+    // Of a short trace there is no other stretch.
+    played(20).words("explain t.toml --seeds 3").expect_exit(0).stdout_has(told);
+}
+
 #[cfg(feature = "plot")]
 #[test]
 fn the_figure_shows_the_request_above_the_median() {
