@@ -157,6 +157,12 @@ pub(super) fn significant(x: f64) -> String {
     fixed(x, (3 - digits_before_point).clamp(0, 6) as usize)
 }
 
+/// The same of any number.
+pub(super) fn significant_signed(x: f64) -> String {
+    let sign = if x < 0.0 { "−" } else { "" };
+    format!("{sign}{}", significant(x.abs()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

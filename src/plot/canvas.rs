@@ -12,6 +12,8 @@ use plotters::style::{
     Color, FontFamily, FontStyle, FontTransform, RGBColor, ShapeStyle, TextStyle,
 };
 
+/// How near a pointer has to come to a mark that tells something.
+pub(super) const REACH: f64 = 8.0;
 /// The width of every figure.
 pub(super) const WIDTH: f64 = 960.0;
 /// Where the panels may begin, below title and subtitle.
@@ -76,6 +78,10 @@ impl Type {
 pub(super) struct Canvas<'a> {
     area: DrawingArea<SVGBackend<'a>, Shift>,
     parts: Vec<[f64; 4]>,
+    /// Circles so far.
+    circles: usize,
+    /// What is told of places, each by the number of its circle.
+    told: Vec<(usize, String)>,
 }
 
 /// The SVG text of a figure with a title and a line below it.
@@ -87,15 +93,16 @@ pub(super) fn draw(
 ) -> String {
     let mut svg = String::new();
     let size = (units(WIDTH) as u32, units(height) as u32);
-    let parts: Vec<String> = {
+    let (parts, told): (Vec<String>, _) = {
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        let mut canvas = Canvas { area, parts: Vec::new() };
+        let mut canvas = Canvas { area, parts: Vec::new(), circles: 0, told: Vec::new() };
         canvas.area.fill(&Ink::PAPER.color()).expect(INFALLIBLE);
         canvas.text((SIDE, 26.0), Align::Start, Type::TITLE, title);
         canvas.text((SIDE, 50.0), Align::Start, Type::NOTE, subtitle);
         panels(&mut canvas);
         canvas.area.present().expect(INFALLIBLE);
-        canvas.parts.iter().map(|part| part.map(|px| px.to_string()).join(",")).collect()
+        let parts = canvas.parts.iter().map(|part| part.map(|px| px.to_string()).join(","));
+        (parts.collect(), canvas.told)
     };
     let in_units = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
     let parts = match parts.join(" ") {
@@ -103,7 +110,33 @@ pub(super) fn draw(
         parts => format!(" {PARTS}=\"{parts}\""),
     };
     let in_px = format!("width=\"{WIDTH}\" height=\"{height}\"{parts}");
-    svg.replacen(&in_units, &in_px, 1)
+    titled(&svg.replacen(&in_units, &in_px, 1), &told)
+}
+
+/// A drawing whose circles of these numbers have titles: browsers show them where a pointer rests.
+fn titled(svg: &str, told: &[(usize, String)]) -> String {
+    let mut told = told.iter().peekable();
+    let mut pieces = svg.split(CIRCLE);
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for (number, piece) in pieces.enumerate() {
+        text += CIRCLE;
+        match told.next_if(|(of, _)| *of == number) {
+            None => text += piece,
+            Some((_, title)) => {
+                let title = format!("><title>{}</title></circle>", escaped(title));
+                text += &piece.replacen("/>", &title, 1);
+            }
+        }
+    }
+    text
+}
+
+const CIRCLE: &str = "<circle ";
+
+fn escaped(text: &str) -> String {
+    let plain = |letter: char| if letter.is_control() && letter != '\n' { ' ' } else { letter };
+    let text: String = text.chars().map(plain).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// The attribute of a figure that tells what may stand below each other where there is no room beside each other:
@@ -157,7 +190,18 @@ impl Canvas<'_> {
         for (radius, ink) in rings {
             let ring = Circle::new(place(at), units(radius), ink.color().filled());
             self.area.draw(&ring).expect(INFALLIBLE);
+            self.circles += 1;
         }
+    }
+
+    /// Tells of a place what it shows, in lines, to a pointer that rests within so many pixels of it.
+    pub(super) fn tell(&mut self, at: (f64, f64), radius: f64, lines: &[String]) {
+        /// plotters leaves out what cannot be seen at all.
+        const UNSEEN: f64 = 0.001;
+        let spot = Circle::new(place(at), units(radius), Ink::PAPER.color().mix(UNSEEN).filled());
+        self.area.draw(&spot).expect(INFALLIBLE);
+        self.told.push((self.circles, lines.join("\n")));
+        self.circles += 1;
     }
 }
 

@@ -1,8 +1,8 @@
 //! Figures of a study against a setting or against each other: one line for each series, with the intervals
 //! over seeds.
 
-use super::axis::Axis;
-use super::canvas::{Align, Canvas, Ink, TOP, Type};
+use super::axis::{Axis, significant_signed};
+use super::canvas::{Align, Canvas, Ink, REACH, TOP, Type};
 use super::frame::{Panel, readable_alone};
 use super::shortened;
 
@@ -92,11 +92,16 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, series: &[String], panels: &[CurvePa
         if panels.len() > 1 {
             readable_alone(canvas, sides, (above - 8.0, above + PITCH - 14.0));
         }
-        draw_panel(canvas, panel, sides, above);
+        draw_panel(canvas, (panel, series), sides, above);
     }
 }
 
-fn draw_panel(canvas: &mut Canvas<'_>, shown: &CurvePanel, (left, right): (f64, f64), top: f64) {
+fn draw_panel(
+    canvas: &mut Canvas<'_>,
+    (shown, series): (&CurvePanel, &[String]),
+    (left, right): (f64, f64),
+    top: f64,
+) {
     let bottom = top + PANEL_HEIGHT;
     let all = || shown.curves.iter().flatten();
     let Some((x_low, x_high)) = limits(all().map(|(x, _)| *x)) else {
@@ -127,6 +132,24 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &CurvePanel, (left, right): (f64, 
             canvas.dot(panel.at(x, y), ink, 7.0);
         }
     }
+    // Above all that is drawn.
+    for (place, curve) in shown.curves.iter().take(SERIES_MAX).enumerate() {
+        for (x, y) in curve {
+            let name = series.get(place).filter(|_| series.len() > 1);
+            let values = [told(&shown.x, *x), told(&shown.y, *y)];
+            let lines: Vec<String> = name.cloned().into_iter().chain(values).collect();
+            canvas.tell(panel.at(x.mean, y.mean), REACH, &lines);
+        }
+    }
+}
+
+/// A value of a point, as in `Mean TPOT (ms): 12.4 ± 0.3`.
+fn told(title: &str, value: Measure) -> String {
+    let within = match value.within {
+        0.0 => String::new(),
+        within => format!(" ± {}", significant_signed(within)),
+    };
+    format!("{title}: {}{within}", significant_signed(value.mean))
 }
 
 /// The last point before the first that misses an SLO; none where none does, or the first.

@@ -1,7 +1,7 @@
 //! Points of which some are better than all others in one way or the other: a Pareto front.
 
-use super::axis::{Axis, limits};
-use super::canvas::{Align, Canvas, Ink, TOP, Type};
+use super::axis::{Axis, limits, significant_signed};
+use super::canvas::{Align, Canvas, Ink, REACH, TOP, Type};
 use super::frame::{Panel, readable_alone};
 
 /// A panel of points.
@@ -22,8 +22,10 @@ pub struct FrontPanel {
 pub struct FrontPoint {
     /// Where it is.
     pub at: (f64, f64),
-    /// What it is called, if it is on the front.
-    pub name: Option<String>,
+    /// What it is called.
+    pub name: String,
+    /// Whether it is on the front.
+    pub is_best: bool,
     /// Whether it meets the SLOs; one that does not is drawn hollow.
     pub keeps: bool,
 }
@@ -53,7 +55,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, panels: &[FrontPanel]) {
 
 /// The points of the front.
 fn front(panel: &FrontPanel) -> impl Iterator<Item = (&FrontPoint, &str)> {
-    panel.points.iter().filter_map(|point| Some((point, point.name.as_deref()?)))
+    panel.points.iter().filter(|point| point.is_best).map(|point| (point, point.name.as_str()))
 }
 
 /// The rows that name the points of the front, and where they begin.
@@ -97,7 +99,7 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &FrontPanel, (left, right): (f64, 
     panel.draw(canvas, &format!("{}{}", shown.y, panel.y.scale_note()));
     panel.draw_foot(canvas, &format!("{}{}", shown.x, panel.x.scale_note()));
     canvas.text((left, PANEL_TOP - 30.0), Align::Start, Type::HEADING, &shown.heading);
-    for point in shown.points.iter().filter(|point| point.name.is_none()) {
+    for point in shown.points.iter().filter(|point| !point.is_best) {
         canvas.dot(panel.at(point.at.0, point.at.1), Ink::FRAME, 3.0);
     }
     let on_it: Vec<(f64, f64)> =
@@ -113,6 +115,11 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &FrontPanel, (left, right): (f64, 
             let label = (number + 1).to_string();
             canvas.text((at.0 + 8.0, at.1 - 10.0), Align::Start, Type::NOTE, &label);
         }
+    }
+    for point in &shown.points {
+        let value = |title: &str, value| format!("{title}: {}", significant_signed(value));
+        let lines = [point.name.clone(), value(&shown.x, point.at.0), value(&shown.y, point.at.1)];
+        canvas.tell(panel.at(point.at.0, point.at.1), REACH, &lines);
     }
     for (row, (indent, key)) in keys(shown).iter().enumerate() {
         let down = bottom + 62.0 + KEY_HEIGHT * row as f64;

@@ -76,6 +76,13 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &HeatPanel, (left, right): (f64, f
                 let looks = if share > 0.5 { Type::ON_INK } else { Type::LABEL };
                 canvas.text(text, Align::Middle, looks, &significant(*value));
             }
+            let (x, y) = (shown.columns.get(column).map_or("", String::as_str), name);
+            let lines = [
+                format!("{}: {x}", shown.x),
+                format!("{}: {y}", shown.y),
+                format!("{}: {}", shown.heading, significant(*value)),
+            ];
+            canvas.tell(text, width.min(ROW_HEIGHT) / 2.0, &lines);
         }
     }
     let stride = (NUMBER / width).ceil().max(1.0) as usize;

@@ -1,8 +1,8 @@
 //! Many scenarios in one figure: a row for each, a panel for each figure that was compared.
 
 use super::Figure;
-use super::axis::Axis;
-use super::canvas::{self, Align, Canvas, Ink, TOP, Type};
+use super::axis::{Axis, significant_signed};
+use super::canvas::{self, Align, Canvas, Ink, REACH, TOP, Type};
 use super::comparison::Judgement;
 use super::frame::Panel;
 use super::shortened;
@@ -69,7 +69,8 @@ pub fn side_by_side_figure(
             for (column, one) in some.iter().enumerate() {
                 let left = NAMES + width * column as f64;
                 let sides = (left, left + width - GAP);
-                draw_panel(canvas, sides, (top, top + ROW * scenarios.len() as f64), one);
+                let across = (top, top + ROW * scenarios.len() as f64);
+                draw_panel(canvas, sides, across, (scenarios, one));
             }
         }
     });
@@ -87,7 +88,7 @@ fn draw_panel(
     canvas: &mut Canvas<'_>,
     (left, right): (f64, f64),
     (top, bottom): (f64, f64),
-    one: &SideBySide,
+    (scenarios, one): (&[String], &SideBySide),
 ) {
     const LABELS: f64 = 4.0;
     let there = || one.marks.iter().flatten();
@@ -131,5 +132,16 @@ fn draw_panel(
         let ends = [mark.mean - mark.half_width, mark.mean + mark.half_width].map(across);
         canvas.line(&[(ends[0], y), (ends[1], y)], ink, 2.0);
         canvas.dot((across(mark.mean), y), ink, 3.5);
+        let name = scenarios.get(place).cloned().unwrap_or_default();
+        let unit = if one.unit.is_empty() { String::new() } else { format!(" {}", one.unit) };
+        let mean = significant_signed(mark.mean);
+        let within = match mark.half_width {
+            0.0 => String::new(),
+            within => {
+                format!("; its difference from the first ± {}{unit}", significant_signed(within))
+            }
+        };
+        let value = format!("{}: {mean}{unit}{within}", one.heading);
+        canvas.tell((across(mark.mean), y), REACH, &[name, value]);
     }
 }

@@ -155,3 +155,20 @@ fn scenarios_stay_on_their_sheet_whatever_their_values() {
         sound(&side_by_side_figure(&names, &figures, 10, 0.95));
     }
 }
+
+#[test]
+fn points_tell_their_series_and_their_values() {
+    let measured = Measure { mean: 1234.0, within: 6.0 };
+    let curves = vec![vec![(known(2.0), measured)], vec![(known(4.0), known(0.25))]];
+    let series = ["a < b".to_owned(), "b".to_owned()];
+    let figure = drawn(&series, &[panel(curves, Range::Fitting)]);
+    sound(&figure);
+    let told: Vec<&str> = figure.svg.split("<title>").skip(1).collect();
+    assert_eq!(told.len(), 2, "{}", figure.svg);
+    assert!(told[0].starts_with("a &lt; b\n") && told[0].contains(": 2.00\n"), "{}", told[0]);
+    assert!(told[0].contains(": 1,234 ± 6.00</title></circle>"), "{}", told[0]);
+    assert!(told[1].starts_with("b\n") && told[1].contains(": 0.250</title>"), "{}", told[1]);
+    // A figure of one series has it in its title.
+    let alone = drawn(&series[..1], &[panel(vec![vec![(known(2.0), known(1.0))]], Range::Fitting)]);
+    assert!(!alone.svg.contains("<title>a"), "{}", alone.svg);
+}

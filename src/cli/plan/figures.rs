@@ -34,10 +34,10 @@ fn draw(answer: &Answer, dir: &mut RunDir) -> Result<(), RunDirError> {
         return Ok(());
     }
     let panel = |[heading, x, y]: [&str; 3], front: &Front| {
-        let point = |place: usize, is_named: bool| {
+        let point = |place: usize, is_best: bool| {
             let (tried, at) = front.points[place];
-            let name = is_named.then(|| answer.tried_name(tried));
-            FrontPoint { at, name, keeps: answer.tried[tried].1.trial.is_kept }
+            let (name, keeps) = (answer.tried_name(tried), answer.tried[tried].1.trial.is_kept);
+            FrontPoint { at, name, is_best, keeps }
         };
         let named = |place: &usize| point(*place, true);
         let others = (0..front.points.len()).filter(|place| !front.best.contains(place));

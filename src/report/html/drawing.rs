@@ -3,8 +3,8 @@
 use super::Html;
 
 /// Elements and attributes that drawings are made of; none of them loads, runs or styles anything.
-const DRAWN: [&str; 9] =
-    ["svg", "g", "rect", "circle", "line", "polyline", "polygon", "path", "text"];
+const DRAWN: [&str; 10] =
+    ["svg", "g", "rect", "circle", "line", "polyline", "polygon", "path", "text", "title"];
 const DRAWN_WITH: [&str; 26] = [
     "width",
     "height",
@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn figures_hold_shapes_and_nothing_else() {
-        let shapes = "<rect x=\"0\" fill=\"#FFFFFF\"/>\n<text x=\"1\">\nTPOT &lt; 5\n</text>\n";
+        let shapes = "<rect x=\"0\" fill=\"#FFFFFF\"/>\n<text x=\"1\">\nTPOT &lt; 5\n</text>\n\
+                      <circle r=\"1\"><title>3 &gt; 2</title></circle>\n";
         let figure = |inside: &str| format!("<svg width=\"9\" height=\"9\">\n{inside}</svg>\n");
         assert!(Html::drawing(&figure(shapes)).is_some());
         for hostile in [
