@@ -8,10 +8,12 @@
 
 from ._answers import (
     Calibration,
+    Change,
     Check,
     Comparison,
     Deviation,
     Estimate,
+    Explanation,
     Finding,
     Layout,
     Outcome,
@@ -43,19 +45,21 @@ from ._servecast import (
     __version__,
     load,
 )
-from ._studies import bench, calibrate, check, compare, merge, plan, sweep, validate
+from ._studies import bench, calibrate, check, compare, explain, merge, plan, sweep, validate
 from ._summary import Latency, Requests, Summary
 
 __all__ = [
     "Admission",
     "Autoscaler",
     "Calibration",
+    "Change",
     "Check",
     "Comparison",
     "Deviation",
     "Engine",
     "EngineRequest",
     "Estimate",
+    "Explanation",
     "Finding",
     "Fleet",
     "InternalError",
@@ -87,6 +91,7 @@ __all__ = [
     "calibrate",
     "check",
     "compare",
+    "explain",
     "load",
     "merge",
     "plan",

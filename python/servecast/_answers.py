@@ -193,6 +193,74 @@ class Comparison:
         return self._words
 
 
+@dataclass(frozen=True)
+class Change:
+    """A change of one setting, and what came of it."""
+
+    name: str
+    """In words, as in ``max_num_seqs 256 → 512``."""
+    overrides: list[str]
+    """What is set, as ``--set`` takes it."""
+    now_ms: float
+    """The percentile of the latency without it: the mean over the seeds."""
+    then_ms: float
+    """The same with it."""
+    difference_ms: float
+    half_width_ms: float
+    """Half the width of the interval of the difference."""
+    gpus: int
+    verdict: str
+    """``better``, ``worse``, ``no difference`` or ``identical``, together with all other changes."""
+    json: dict[str, Any]
+    """All that was found of it."""
+
+
+class Explanation:
+    """Why a request was slow. ``str`` gives it in words."""
+
+    def __init__(self, text: str, words: str, all_words: str) -> None:
+        self.json: dict[str, Any] = json.loads(text)
+        """All of it, as ``servecast explain --format json`` prints it."""
+        self.full_text = all_words
+        """In words, with the changes that make no difference and those that break a rule of the scenario."""
+        self._words = words
+
+    @property
+    def request(self) -> int:
+        """The number of the request."""
+        return int(self.json["request"]["request"])
+
+    @property
+    def parts_ms(self) -> dict[str, float]:
+        """Where its time went, in the order in which it went there; the parts add up to its end-to-end time."""
+        return {part["kind"]: float(part["ms"]) for part in self.json["request"]["parts"]}
+
+    @property
+    def changes(self) -> list[Change]:
+        """Changes of the cluster, the best first; none where no seeds were asked for."""
+        ranking = self.json["ranking"] or {"changes": []}
+        return [
+            Change(
+                one["name"],
+                one["set"],
+                one["now_ms"],
+                one["then_ms"],
+                one["difference_ms"],
+                one["half_width_ms"],
+                one["gpus"],
+                one["verdict_of_all_together"],
+                one,
+            )
+            for one in ranking["changes"]
+        ]
+
+    def __str__(self) -> str:
+        return self._words
+
+    def __repr__(self) -> str:
+        return self._words
+
+
 class Calibration:
     """Parameters that were fitted to measured runs."""
 

@@ -130,6 +130,13 @@ class Scenario:
     ) -> Scenario:
         """The same with other values of settings, by their paths, such as ``{"cluster.replicas": 4}``."""
 
+    def with_servers(self, servers: str) -> Scenario:
+        """The same with ``typical``, ``slow`` or ``fast`` servers where it does not say how long their steps take.
+
+        Slow ones are slower than 19 of 20 like them, fast ones faster. Raises ``ScenarioError`` where it says what its
+        servers are like.
+        """
+
     def __copy__(self) -> Scenario: ...
     def __deepcopy__(self, memo: object) -> Scenario: ...
     def with_policies(
@@ -153,6 +160,7 @@ class Scenario:
         self,
         *,
         seed: int | None = None,
+        servers: str | None = None,
         steps: bool = False,
         router: RouterPolicy | None = None,
         admission: AdmissionPolicy | None = None,
@@ -162,7 +170,7 @@ class Scenario:
     ) -> Run:
         """Simulates it.
 
-        ``steps`` keeps a row for each step. ``progress`` is called with the requests that have left, and with how many
+        ``servers`` are as in ``with_servers``. ``steps`` keeps a row for each step. ``progress`` is called with the requests that have left, and with how many
         there will be, or 0 where that is not known. Ctrl-C ends the run.
         """
 
@@ -485,6 +493,8 @@ def plan(
     layout: Sequence[str],
     offer: str | None,
     prices: Sequence[tuple[str, float]],
+    price_file: _Path | None,
+    all: bool,
     max_gpus: int,
     rate: bool,
     resamples: int,
@@ -502,6 +512,15 @@ def compare(
     paired: bool,
     point: bool,
 ) -> tuple[str, str, Table]: ...
+def explain(
+    scenario: Scenario,
+    request: int | None,
+    metric: str | None,
+    percentile: float,
+    seeds: int,
+    confidence: float,
+    point: bool,
+) -> tuple[str, str, str]: ...
 def calibrate(
     runs: Sequence[_Path],
     hold_out: Sequence[_Path],

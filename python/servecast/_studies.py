@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from . import _servecast
-from ._answers import Calibration, Check, Comparison, Plan, Sweep, Validation
+from ._answers import Calibration, Check, Comparison, Explanation, Plan, Sweep, Validation
 from ._policies import AdmissionPolicy, AutoscalerPolicy, RouterPolicy, SchedulerPolicy
 from ._servecast import Run, Scenario, load
 
@@ -90,6 +90,8 @@ def plan(
     vary: Mapping[str, Any] | None = None,
     layout: str | Sequence[str] = (),
     price: str | Mapping[str, float] | None = None,
+    price_file: StrPath | None = None,
+    all: bool = False,
     max_gpus: int = 1024,
     rate: bool = False,
     resamples: int = 8,
@@ -102,8 +104,9 @@ def plan(
 
     ``slo`` is as ``"p99_ttft_ms<=500"``; all must hold. ``gpu``, ``tensor_parallel``, ``layout`` (``mixed``,
     ``disaggregated``) and ``vary`` say what may be chosen; what is not given is as the scenario has it. ``price`` is
-    ``"low"`` or ``"high"``, the offers of the catalogue, or US dollars per hour by GPU. ``rate`` seeks the highest rate
-    of the scenario's replicas instead. ``point`` plans for typical servers, not for those slower than 19 of 20.
+    ``"low"`` or ``"high"``, the offers of the catalogue, or US dollars per hour by GPU; it holds before the prices of
+    ``price_file``. ``all`` searches every layout to its end. ``rate`` seeks the highest rate of the scenario's replicas
+    instead. ``point`` plans for typical servers, not for those slower than 19 of 20.
     """
     offer, prices = (price, {}) if isinstance(price, str) or price is None else (None, price)
     told = _servecast.plan(
@@ -115,6 +118,8 @@ def plan(
         _each(layout),
         offer,
         list(prices.items()),
+        price_file,
+        all,
         max_gpus,
         rate,
         resamples,
@@ -131,6 +136,10 @@ def _contestants(scenarios: Sequence[Source]) -> list[Scenario]:
     return [*read, *read[0].variants] if len(read) == 1 else read
 
 
+def _like(scenarios: Sequence[Scenario], servers: str | None) -> list[Scenario]:
+    return [one if servers is None else one.with_servers(servers) for one in scenarios]
+
+
 def compare(
     *scenarios: Source,
     seeds: tuple[int, int] = (10, 100),
@@ -139,18 +148,42 @@ def compare(
     metrics: str | Sequence[str] = (),
     paired: bool = True,
     point: bool = False,
+    servers: str | None = None,
 ) -> Comparison:
     """Says whether scenarios differ from the first one, or whether chance explains it. A scenario alone is compared
     with its variants.
 
     Seeds are added, from ``seeds[0]`` up to ``seeds[1]``, until half the width of every interval is at most the share
     ``within`` of the baseline's mean. Each seed sends a stretch resampled from a trace; ``point`` replays the trace as it
-    was recorded.
+    was recorded. ``servers`` are ``typical``, ``slow`` or ``fast``, of every scenario (``Scenario.with_servers``).
     """
     told = _servecast.compare(
-        _contestants(scenarios), seeds, confidence, within, _each(metrics), paired, point
+        _like(_contestants(scenarios), servers), seeds, confidence, within, _each(metrics), paired, point
     )
     return Comparison(*told)
+
+
+def explain(
+    scenario: Source,
+    request: int | None = None,
+    *,
+    metric: str | None = None,
+    percentile: float = 99.0,
+    seeds: int = 8,
+    confidence: float = 0.95,
+    point: bool = False,
+    servers: str | None = None,
+) -> Explanation:
+    """Says where the time of a request went, and which setting would change its latency most.
+
+    The request is the one of this number, or the one at the ``percentile`` of ``metric``: ``ttft``, ``tpot`` or ``e2e``;
+    if absent, the latency whose SLO most requests miss. Changes are judged by that percentile, under so many ``seeds``;
+    with 0 none is tried. Each seed sends a stretch resampled from a trace; ``point`` replays the trace as it was
+    recorded. ``servers`` are ``typical``, ``slow`` or ``fast`` (``Scenario.with_servers``).
+    """
+    (one,) = _like([_scenario(scenario)], servers)
+    told = _servecast.explain(one, request, metric, percentile, seeds, confidence, point)
+    return Explanation(*told)
 
 
 def calibrate(

@@ -4,6 +4,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use servecast::calibrate::CalibrationError;
 use servecast::compare::CompareError;
+use servecast::explain::ExplainError;
 use servecast::load::LoadError;
 use servecast::plan::PlanError;
 use servecast::study::StudyError;
@@ -76,6 +77,15 @@ impl From<CompareError> for Failure {
     fn from(error: CompareError) -> Self {
         match error {
             CompareError::Load(error) => Self::Load(error),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<ExplainError> for Failure {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Load(error) => Self::Load(error),
             other => Self::Other(other.to_string()),
         }
     }

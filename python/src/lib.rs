@@ -31,7 +31,7 @@ mod _servecast {
     #[pymodule_export]
     use crate::scenario::{Scenario, bench, load};
     #[pymodule_export]
-    use crate::study::{calibrate, check, compare, merge, plan, sweep, validate};
+    use crate::study::{calibrate, check, compare, explain, merge, plan, sweep, validate};
     #[pymodule_export]
     use crate::table::Table;
 

@@ -12,13 +12,14 @@ use servecast::load::{
     Cases, Changes, Draft, Drafts, Leaves, Loaded, state_setting, state_step_times,
 };
 use servecast::metrics::BenchReport;
+use servecast::resolved::Unstated;
 use toml::Value;
 
 use crate::error::{Failure, argument_error};
 use crate::job::{self, Bar, Calls, Job, Notes};
 use crate::policy::{Given, Policies};
 use crate::run::{Progress, Run};
-use crate::value;
+use crate::{study, value};
 
 /// A scenario with its variants.
 #[pyclass(frozen, weakref, module = "servecast")]
@@ -30,6 +31,13 @@ pub(crate) struct Scenario {
     sweep: Option<Value>,
     /// Policies in Python, which its drafts have.
     policies: Policies,
+}
+
+/// Servers among those like them, by their word.
+fn server(word: &str) -> PyResult<Unstated> {
+    let known = [Unstated::TYPICAL, Unstated::SLOW, Unstated::FAST];
+    let known = known.map(|server| (server.word().unwrap_or_default(), server));
+    study::word("servers", word, &known)
 }
 
 /// Simulates what is loaded; its report may be changed.
@@ -214,6 +222,15 @@ impl Scenario {
         self.changed(py, &Changes { calibration: None, overrides, seed })
     }
 
+    /// The same whose servers are like this where it says nothing of them.
+    fn with_servers(&self, py: Python<'_>, servers: &str) -> PyResult<Self> {
+        let server = server(servers)?;
+        let drafts = self.drafts.iter().map(|draft| draft.clone().with_servers(server));
+        let drafts = drafts.collect::<Result<Vec<_>, _>>();
+        let drafts = drafts.map_err(|error| Failure::from(error).raise(py))?;
+        Ok(Self { drafts, sweep: self.sweep.clone(), policies: self.policies.clone() })
+    }
+
     /// The same with policies in Python in place of its own.
     #[pyo3(signature = (*, router = None, admission = None, autoscaler = None, scheduler = None))]
     fn with_policies(
@@ -240,13 +257,14 @@ impl Scenario {
     }
 
     /// Simulates it.
-    #[pyo3(signature = (*, seed = None, steps = false, router = None, admission = None, autoscaler = None,
-        scheduler = None, progress = None))]
+    #[pyo3(signature = (*, seed = None, servers = None, steps = false, router = None, admission = None,
+        autoscaler = None, scheduler = None, progress = None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn run(
         &self,
         py: Python<'_>,
         seed: Option<u64>,
+        servers: Option<&str>,
         steps: bool,
         router: Option<Bound<'_, PyAny>>,
         admission: Option<Bound<'_, PyAny>>,
@@ -259,6 +277,10 @@ impl Scenario {
         let mut draft = self.draft().clone();
         if let Some(seed) = seed {
             draft = draft.with_seed(seed).map_err(|error| Failure::from(error).raise(py))?;
+        }
+        if let Some(servers) = servers {
+            let servers = draft.with_servers(server(servers)?);
+            draft = servers.map_err(|error| Failure::from(error).raise(py))?;
         }
         if policies.is_any() {
             draft = draft.with_policies(Arc::new(policies.shared()));

@@ -12,13 +12,14 @@ use servecast::calibrate::{Calibration, Question, Servers};
 use servecast::check as checks;
 use servecast::check::{Purpose, Suite};
 use servecast::compare::Pairing;
+use servecast::explain::Metric;
 use servecast::load::{Changes, Draft, Listener};
-use servecast::plan::{LayoutKind, Seeks, WarmUp};
+use servecast::plan::{LayoutKind, PriceList, Seeks, WarmUp};
 use servecast::scenario::Offer;
 use servecast::sweep::{Axis, BrokenRule, DesignName, Levels, Shard, Sweep, Vary, Watch};
 use servecast::validate as measured;
 use servecast::validate::{Published, judge};
-use servecast::{Compare, Plan};
+use servecast::{Compare, Explain, Plan};
 
 use crate::error::{Failure, broken_rule};
 use crate::job::{self, Bar, Calls, Job, Notes};
@@ -66,7 +67,7 @@ fn axes(vary: &Bound<'_, PyDict>) -> PyResult<Vec<Axis>> {
 }
 
 /// One of a few words.
-fn word<T: Copy>(what: &str, given: &str, known: &[(&str, T)]) -> PyResult<T> {
+pub(crate) fn word<T: Copy>(what: &str, given: &str, known: &[(&str, T)]) -> PyResult<T> {
     let found = known.iter().find(|(name, _)| *name == given.replace('-', "_"));
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
@@ -163,8 +164,8 @@ pub(crate) fn merge(
 
 /// Finds the layouts that meet SLOs; as JSON, and in words.
 #[pyfunction]
-#[pyo3(signature = (scenario, slo, gpu, tensor_parallel, vary, layout, offer, prices, max_gpus, rate, resamples,
-    point, window_s, nic_gb_per_s, warm_up))]
+#[pyo3(signature = (scenario, slo, gpu, tensor_parallel, vary, layout, offer, prices, price_file, all, max_gpus, rate,
+    resamples, point, window_s, nic_gb_per_s, warm_up))]
 #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
 pub(crate) fn plan(
     py: Python<'_>,
@@ -176,6 +177,8 @@ pub(crate) fn plan(
     layout: Vec<String>,
     offer: Option<&str>,
     prices: Vec<(String, f64)>,
+    price_file: Option<PathBuf>,
+    all: bool,
     max_gpus: u32,
     rate: bool,
     resamples: u32,
@@ -195,6 +198,9 @@ pub(crate) fn plan(
     let offers = [("low", Offer::Low), ("high", Offer::High)];
     plan.offer = offer.map(|name| word("price", name, &offers)).transpose()?;
     plan.prices = prices;
+    let list = price_file.as_deref().map(PriceList::read).transpose();
+    plan.price_list = list.map_err(|error| Failure::from(error).raise(py))?;
+    plan.all = all;
     plan.max_gpus = max_gpus;
     plan.seeks = if rate { Seeks::HighestRate } else { Seeks::FewestReplicas };
     plan.resamples = resamples;
@@ -253,6 +259,38 @@ pub(crate) fn compare(
         let compared = compare.read()?.run()?;
         let table = Table::of(compared.columns());
         Ok((compared.json().to_string(), compared.to_string(), table))
+    })
+}
+
+/// Says why a request was slow; as JSON, in words, and in words with all changes.
+#[pyfunction]
+#[pyo3(signature = (scenario, request, metric, percentile, seeds, confidence, point))]
+#[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+pub(crate) fn explain(
+    py: Python<'_>,
+    scenario: &Bound<'_, Scenario>,
+    request: Option<u32>,
+    metric: Option<&str>,
+    percentile: f64,
+    seeds: u32,
+    confidence: f64,
+    point: bool,
+) -> PyResult<(String, String, String)> {
+    let mut explain = Explain::new(scenario.get().draft().clone());
+    explain.request = request;
+    let metrics = [("ttft", Metric::Ttft), ("tpot", Metric::Tpot), ("e2e", Metric::E2e)];
+    explain.metric = metric.map(|name| word("metric", name, &metrics)).transpose()?;
+    explain.percentile = percentile;
+    explain.seeds = seeds;
+    explain.confidence = confidence;
+    explain.point = point;
+    let job = Job { calls: Calls::of(&explain.draft), bar: None };
+    study(py, &job, move |listener| {
+        explain.listener = listener;
+        let found = explain.run()?;
+        let json = serde_json::to_string(&found);
+        let json = json.map_err(|error| Failure::Other(error.to_string()))?;
+        Ok((json, found.to_string(), found.full_text()))
     })
 }
 

@@ -103,6 +103,61 @@ def test_a_comparison_tells_chance_from_difference() -> None:
         compared.finding("mean_nothing")
 
 
+def test_prices_come_from_a_file_too(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text("H100 = 3.0\nL40S = 0.8\n")
+    asked: dict[str, Any] = {"slo": "p99_ttft_ms<=500", "gpu": ["H100", "L40S"], "resamples": 0}
+    listed = servecast.plan(CHAT, **asked, price_file=prices)
+    given = servecast.plan(CHAT, **asked, price={"H100": 3.0, "L40S": 0.8})
+    assert [one.usd_per_hour for one in listed.layouts] == [one.usd_per_hour for one in given.layouts]
+    over = servecast.plan(CHAT, **asked, price={"H100": 9.0}, price_file=prices)
+    usd = {one["gpu"]: one["usd_per_hour"] for one in over.json["prices"]}
+    assert usd == {"H100-SXM5-80GB": 9.0, "L40S": 0.8}
+    whole = servecast.plan(CHAT, **asked, price_file=prices, all=True)
+    assert all("dearer" not in one.json for one in whole.layouts)
+    prices.write_text("H100 = -1")
+    with pytest.raises(servecast.ScenarioError, match=r"prices\.toml: H100: must be US dollars per hour, above 0"):
+        servecast.plan(CHAT, **asked, price_file=prices)
+
+
+def test_an_explanation_is_that_of_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(TOML)
+    told = command("explain", str(path), "--metric", "ttft", "--seeds", "3", "--format", "json")
+    assert told.returncode == 0, told.stderr
+    found = servecast.explain(path, metric="ttft", seeds=3)
+    assert found.json == json.loads(told.stdout)
+    total = found.json["request"]["e2e_ms"]
+    assert sum(found.parts_ms.values()) == pytest.approx(total)
+    assert found.changes and found.changes[0].overrides[0].startswith("cluster.")
+    assert f"Request {found.request} was sent" in str(found) and len(found.full_text) > len(str(found))
+    one = servecast.explain(path, 3, seeds=0)
+    assert one.request == 3 and one.changes == []
+    with pytest.raises(servecast.ServecastError, match="numbered from 0"):
+        servecast.explain(path, 100_000, seeds=0)
+    with pytest.raises(ValueError, match="ttft, tpot, e2e"):
+        servecast.explain(path, metric="itl")
+
+
+def test_servers_are_those_that_are_asked_for() -> None:
+    one = servecast.load(CHAT)
+    words = ("fast", "typical", "slow")
+    runs = [one.run(servers=servers).figures["mean_tpot_ms"] for servers in words]
+    assert runs == sorted(runs) and runs[0] < runs[1] < runs[2]
+    assert one.run().figures["mean_tpot_ms"] == runs[1]
+    assert one.with_servers("slow").run().figures["mean_tpot_ms"] == runs[2]
+    compared = [servecast.compare(one, one, seeds=(3, 3), servers=servers) for servers in words]
+    means = [found.finding("mean_tpot_ms").a for found in compared]
+    assert means[0] < means[1] < means[2]
+    explained = [servecast.explain(one, seeds=0, servers=servers) for servers in words]
+    slowest = [found.json["request"]["e2e_ms"] for found in explained]
+    assert slowest[0] < slowest[1] < slowest[2]
+    with pytest.raises(ValueError, match="typical, slow, fast"):
+        one.run(servers="quick")
+    with pytest.raises(servecast.ScenarioError, match="nothing is assumed of the servers"):
+        servecast.load(CHAT, {"cluster.host": "none"}).run(servers="slow")
+
+
 def test_a_calibration_predicts_a_run_that_was_held_out(tmp_path: Path) -> None:
     truth: dict[str, Any] = {"cluster.host": "none", "cluster.api_delay_ms": 12.0}
     names = ("mean_ttft_ms", "median_ttft_ms", "mean_tpot_ms", "median_tpot_ms")

@@ -40,7 +40,9 @@ def main() -> None:
     if plan.winner is not None:
         gpus: int | None = plan.winner.gpus
         print(gpus)
-    print(p99, rows, verdict)
+    explained = servecast.explain(scenario, metric="ttft", seeds=0, servers="slow")
+    longest: float = max(explained.parts_ms.values())
+    print(p99, rows, verdict, longest, [change.difference_ms for change in explained.changes])
 
 
 if __name__ == "__main__":

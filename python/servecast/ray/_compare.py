@@ -13,7 +13,7 @@ from typing import Any
 from .._answers import Comparison
 from .._errors import ServecastWarning
 from .._servecast import CompareJob, Scenario
-from .._studies import Source, _contestants, _each
+from .._studies import Source, _contestants, _each, _like
 from ._cluster import connected, raise_cause, require
 from ._question import Question, asked
 
@@ -58,10 +58,11 @@ def compare(
     metrics: str | Sequence[str] = (),
     paired: bool = True,
     point: bool = False,
+    servers: str | None = None,
     address: str | None = None,
 ) -> Comparison:
     """As ``servecast.compare``, with the runs of each round spread over the cores of a Ray cluster."""
-    questions = [asked(one, {}) for one in _contestants(scenarios)]
+    questions = [asked(one, {}) for one in _like(_contestants(scenarios), servers)]
     comparison = Asked(questions, seeds, confidence, within, _each(metrics), paired, point)
     job = comparison.job()
     with connected(address) as cluster:
