@@ -248,3 +248,6 @@ impl Route for Dynamo {
         Needs { lifecycle: true, cache_events, ..Needs::NOTHING }
     }
 }
+
+#[cfg(test)]
+mod tests;
