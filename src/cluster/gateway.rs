@@ -23,7 +23,7 @@ use std::ops::Range;
 use super::adapter_view::{AdapterView, Swap};
 use super::placement::{self, Placement};
 use super::router::{Needs, Route as _, Routed, Router, Signal};
-use super::{Caches, ClusterView, Health, Outstanding, Steps};
+use super::{Caches, ClusterView, Health, Outstanding, Reply, Steps};
 use crate::engine::Instance;
 use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
 use crate::kv::CacheEvent;
@@ -337,16 +337,10 @@ impl Gateway {
         }
     }
 
-    /// The router sees that an instance begins to answer a request, or did not take it.
-    pub fn answered(
-        &self,
-        router: &mut Router,
-        now: SimTime,
-        instance: InstanceId,
-        is_success: bool,
-    ) {
+    /// The router sees how an instance replies to a request.
+    pub fn answered(&self, router: &mut Router, now: SimTime, instance: InstanceId, reply: Reply) {
         if let Some(place) = self.place(instance).filter(|_| self.finds_out()) {
-            router.answered(place, now, is_success);
+            router.answered(place, now, reply);
         }
     }
 

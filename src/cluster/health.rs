@@ -1,4 +1,4 @@
-//! Which replicas serve, and which of those that do not the gateway has noticed.
+//! Which replicas serve, and which of those that do not the gateway has noticed; how they reply.
 
 use crate::ids::InstanceId;
 
@@ -12,6 +12,17 @@ pub enum Health {
     Unnoticed,
     /// It does not, and gets none.
     Down,
+}
+
+/// How a replica replies to a request that is sent there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// It begins to answer.
+    Taken,
+    /// Its engine rejects the request (400).
+    Rejected,
+    /// It does not: there is nobody.
+    Dead,
 }
 
 /// The health of every replica.

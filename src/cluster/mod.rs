@@ -24,7 +24,7 @@ pub use disaggregation::{
     Chunk, Disaggregation, Granularity, Messages, Order, Role, Roles, Transfer, TransferEnd, Way,
 };
 pub use gateway::{Gateway, Next, Queue, Ranks, Refusal, Room, Ticket, Vtc};
-pub use health::{Health, Healths};
+pub use health::{Health, Healths, Reply};
 pub use placement::Placement;
 pub(crate) use router::sglang;
 pub use router::{Needs, Route, Routed, Router, Signal};

@@ -11,7 +11,7 @@ use super::event::Event;
 use super::observe::{Observer, Occurrence};
 use super::run::Simulation;
 use super::source::Source;
-use crate::cluster::{Health, Refusal};
+use crate::cluster::{Health, Refusal, Reply, Role};
 use crate::des::Class;
 use crate::engine::Finish;
 use crate::ids::{InstanceId, RequestId};
@@ -45,29 +45,48 @@ impl<W: Source> Simulation<W> {
     /// What is sent to an instance fares so from now on: the router is not told and finds it out.
     pub(super) fn connects(&mut self, now: SimTime, instance: InstanceId, health: Health) {
         let seen = self.seen(now);
-        self.gateway.connects(&mut self.cluster.router, seen, instance, health);
+        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
+            (Role::Decode, Some(parts)) => parts.connects(seen, instance, health),
+            _ => self.gateway.connects(&mut self.cluster.router, seen, instance, health),
+        }
     }
 
-    /// The router sees that an instance begins to answer a request, or refuses it.
+    /// The router sees that an instance begins to answer a request, or rejects it.
     pub(super) fn answered(
         &mut self,
         now: SimTime,
         id: RequestId,
         instance: InstanceId,
-        is_success: bool,
+        reply: Reply,
     ) {
         if self.gateway.finds_out() && instance.0 < self.cluster.entrances() {
             self.tries.end(id);
-            self.record(now, instance, is_success);
+            self.record(now, instance, reply);
         }
     }
 
-    fn record(&mut self, now: SimTime, instance: InstanceId, is_success: bool) {
+    /// Its breaker records how a request fared at an instance.
+    pub(super) fn record(&mut self, now: SimTime, instance: InstanceId, reply: Reply) {
         let seen = self.seen(now);
-        self.gateway.answered(&mut self.cluster.router, seen, instance, is_success);
+        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
+            (Role::Decode, Some(parts)) => parts.answered(seen, instance, reply),
+            _ => self.gateway.answered(&mut self.cluster.router, seen, instance, reply),
+        }
     }
 
     /// A request comes back from a dead instance, which did not take it.
+    pub(super) fn come_back_from(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        self.record(now, instance, Reply::Dead);
+        self.come_back(now, id, instance, observer);
+    }
+
+    /// A request that was sent to an instance comes back, as an instance did not take it.
     pub(super) fn come_back(
         &mut self,
         now: SimTime,
@@ -75,7 +94,6 @@ impl<W: Source> Simulation<W> {
         instance: InstanceId,
         observer: &mut impl Observer,
     ) {
-        self.record(now, instance, false);
         let request = self.recall(id);
         self.gateway.left(id);
         if let Some(migrating) = &mut self.migrating {

@@ -29,6 +29,8 @@ pub(super) enum Event {
     Expect { decode: InstanceId, transit: u32 },
     /// Such a request, for which there is memory, reaches the queue of the instance that prefills it.
     Prefill { request: RequestId },
+    /// A request comes to the server of the instance that prefills it, as it does to that of the one that decodes it.
+    Meet { prefill: InstanceId, request: RequestId },
     /// A part of the KV of a request is computed, and can be sent.
     Release { request: RequestId },
     /// Flows end, or change their rates.
@@ -79,6 +81,7 @@ impl<W: Source> Simulation<W> {
             Event::GoOn { instance, transit } => self.go_on(now, instance, transit),
             Event::Expect { decode, transit } => self.expect_kv(now, decode, transit, observer),
             Event::Prefill { request } => self.enqueue_prefill(now, request, observer),
+            Event::Meet { prefill, request } => self.meet(now, request, prefill, observer),
             Event::Advance { instance, epoch } if epoch == self.epochs[instance.index()] => {
                 self.steps_seen = Some((now, instance));
                 self.advance(now, instance, observer);

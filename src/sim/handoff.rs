@@ -127,14 +127,27 @@ impl<W: Source> Simulation<W> {
         }
     }
 
-    /// A request is sent to both of its instances, first to the one that decodes it.
-    pub(super) fn reserve(&mut self, now: SimTime, transit: u32, prefill: InstanceId) {
-        let ready = self.through_front_end(now, prefill, transit);
+    /// The instance that decodes a request which goes to one that prefills it; `None` where the router holds all for dead.
+    pub(super) fn find_destination(&mut self, now: SimTime, transit: u32) -> Option<InstanceId> {
         let seen = self.seen(now);
         let (id, request) = self.transit.get(transit);
         let Cluster { instances, disaggregation, .. } = &mut self.cluster;
         let parts = disaggregation.as_mut().expect("instances have roles");
-        let decode = parts.reserve(request.view(id), (prefill, ready), instances, seen);
+        parts.find_destination(request.view(id), instances, seen)
+    }
+
+    /// A request is sent to both of its instances, first to the one that decodes it.
+    pub(super) fn reserve(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        (prefill, decode): (InstanceId, InstanceId),
+    ) {
+        let ready = self.through_front_end(now, prefill, transit);
+        let (id, request) = self.transit.get(transit);
+        let prompt_tokens = request.prompt_tokens;
+        self.parts().reserve((id, prompt_tokens), (prefill, ready), decode);
+        self.begin_pair(id, (prefill, ready), decode);
         self.pass_front_end(now, decode, Event::Expect { decode, transit });
     }
 
@@ -148,7 +161,7 @@ impl<W: Source> Simulation<W> {
     ) {
         let (id, request) = self.transit.take(transit);
         if !self.is_expected(id, decode) {
-            return;
+            return self.meet(now, id, decode, observer);
         }
         self.see_steps(now, decode, observer);
         let engine = &mut self.cluster.instances[decode.index()];
@@ -157,12 +170,15 @@ impl<W: Source> Simulation<W> {
             Ok(()) => {
                 self.parts().awaited(id, request);
                 self.awaken_for(now, decode, changed);
+                self.meet(now, id, decode, observer);
             }
             Err(finish) => {
                 if let Some(at) = changed {
                     self.awaken(at, decode);
                 }
+                self.pairs.is_answered(id);
                 self.refuse(now, decode, (id, finish), observer);
+                self.meet(now, id, decode, observer);
             }
         }
     }
@@ -175,6 +191,10 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let Some((request, instance)) = self.parts().reach_prefill(id) else { return };
+        if self.pairs.is_open(id) {
+            // Its server does not answer, and has not taken it.
+            return;
+        }
         if !self.is_taken_in(now, id, instance, observer) {
             return;
         }

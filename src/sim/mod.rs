@@ -24,6 +24,7 @@ mod local;
 mod lora;
 mod migrate;
 mod observe;
+mod pairs;
 mod pipeline;
 mod pools;
 mod pulse;

@@ -15,12 +15,13 @@ use super::laws::Watch;
 use super::limit::Limits;
 use super::migrate::Migrating;
 use super::observe::{Observer, Occurrence};
+use super::pairs::Pairs;
 use super::pulse::Pulse;
 use super::scale::Scaling;
 use super::source::Source;
 use super::tiers::TierBuffers;
 use super::transit::Transit;
-use crate::cluster::{Cluster, Disaggregation, Gateway, Refusal, Role, Routed};
+use crate::cluster::{Cluster, Disaggregation, Gateway, Refusal, Reply, Role, Routed};
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::Handoff;
 use crate::ids::{InstanceId, RequestId};
@@ -81,6 +82,8 @@ pub struct Simulation<W> {
     pub(super) limits: Option<Box<Limits>>,
     /// Requests that the router tries again.
     pub(super) tries: Tries,
+    /// Requests that were sent to two instances, until the router has heard from both.
+    pub(super) pairs: Pairs,
     /// Per instance that tells of its cache, up to when it has.
     pub(super) told_until: Vec<SimTime>,
     /// Per instance, after when the steps that it planned last may have it forget what is cached.
@@ -129,6 +132,7 @@ impl<W: Source> Simulation<W> {
             at_router: BTreeMap::new(),
             limits: None,
             tries: Tries::default(),
+            pairs: Pairs::default(),
             told_until: Vec::new(),
             forgets_from: Vec::new(),
             outcome: Outcome { sends_early, ..Outcome::default() },
@@ -324,21 +328,30 @@ impl<W: Source> Simulation<W> {
         let Cluster { instances, router, .. } = &mut self.cluster;
         let request = request.view(id);
         let offer = self.gateway.route(router, &instances[..entrances], seen, request);
-        if let Routed::To(instance) = offer {
-            self.send_off(now, transit, instance, observer);
+        match offer {
+            Routed::To(instance) if !self.send_off(now, transit, instance, observer) => {
+                Routed::Unavailable
+            }
+            offer => offer,
         }
-        offer
     }
 
-    /// A request goes to the instance that was chosen for it.
+    /// A request goes to the instance that was chosen for it, unless it needs another one that decodes it, and the
+    /// router holds all of those for dead; whether it does.
     pub(super) fn send_off(
         &mut self,
         now: SimTime,
         transit: u32,
         instance: InstanceId,
         observer: &mut impl Observer,
-    ) {
+    ) -> bool {
         let (id, _) = self.transit.get(transit);
+        let is_apart = self.cluster.goes_to_destination_first(instance);
+        let decode = is_apart.then(|| self.find_destination(now, transit));
+        if decode == Some(None) {
+            self.gateway.left(id);
+            return false;
+        }
         if let Some(swap) = self.gateway.take_swap() {
             observer.on(now, Occurrence::Swapped(swap));
         }
@@ -349,11 +362,11 @@ impl<W: Source> Simulation<W> {
         if let Some(faults) = &mut self.faults {
             faults.moved(id, instance);
         }
-        if self.cluster.goes_to_destination_first(instance) {
-            return self.reserve(now, transit, instance);
+        match decode.flatten() {
+            Some(decode) => self.reserve(now, transit, (instance, decode)),
+            None => self.pass_front_end(now, instance, Event::Enqueue { instance, transit }),
         }
-        let event = Event::Enqueue { instance, transit };
-        self.pass_front_end(now, instance, event);
+        true
     }
 
     /// Up to when what engines report at this instant is looked at: it includes the steps that end now, if they
@@ -397,7 +410,8 @@ impl<W: Source> Simulation<W> {
         if let Some(migrating) = &mut self.migrating {
             migrating.entered(id);
         }
-        self.answered(now, id, instance, entered.refused.is_none());
+        let reply = if entered.refused.is_none() { Reply::Taken } else { Reply::Rejected };
+        self.answered(now, id, instance, reply);
         if let Some(finish) = entered.refused {
             if role == Role::Decode {
                 self.release(now, id, observer);

@@ -102,18 +102,26 @@ impl<W: Source> Simulation<W> {
 
     /// Requests that waited at the router go where it sends them now.
     pub(super) fn release_waiting(&mut self, now: SimTime, observer: &mut impl Observer) {
-        let seen = self.seen(now);
-        let released = self.gateway.released(&mut self.cluster.router, seen);
-        for (id, offer) in released {
-            let Some(transit) = self.at_router.remove(&id) else { continue };
-            match offer {
-                Routed::To(instance) => {
-                    self.gateway.send_to(self.transit.get(transit).1.view(id), instance);
-                    self.send_off(now, transit, instance, observer);
+        loop {
+            let seen = self.seen(now);
+            let released = self.gateway.released(&mut self.cluster.router, seen);
+            if released.is_empty() {
+                return;
+            }
+            // Who is turned away makes room for others.
+            for (id, offer) in released {
+                let Some(transit) = self.at_router.remove(&id) else { continue };
+                match offer {
+                    Routed::To(instance) => {
+                        self.gateway.send_to(self.transit.get(transit).1.view(id), instance);
+                        if !self.send_off(now, transit, instance, observer) {
+                            self.turn_away(now, transit, Refusal::NoReplica, observer);
+                        }
+                    }
+                    Routed::Full => self.turn_away(now, transit, Refusal::Full, observer),
+                    Routed::Nowhere => self.turn_away(now, transit, Refusal::NoReplica, observer),
+                    Routed::Waits | Routed::Unavailable => unreachable!("request {id} is released"),
                 }
-                Routed::Full => self.turn_away(now, transit, Refusal::Full, observer),
-                Routed::Nowhere => self.turn_away(now, transit, Refusal::NoReplica, observer),
-                Routed::Waits | Routed::Unavailable => unreachable!("request {id} is released"),
             }
         }
     }

@@ -43,6 +43,7 @@ mod lora_strides;
 mod lora_study;
 mod makers_faults;
 mod makers_limit;
+mod makers_pairs;
 mod makers_routers;
 mod model_truth;
 mod models;

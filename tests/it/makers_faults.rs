@@ -24,7 +24,7 @@ fn scenario(router: &str, replicas: u32, rate_per_s: f64, requests: u32, rest: &
     )
 }
 
-fn crash(replica: u32, at_s: f64, down_s: f64, detection_s: f64) -> String {
+pub(crate) fn crash(replica: u32, at_s: f64, down_s: f64, detection_s: f64) -> String {
     format!(
         "[[faults]]\ntype = 'crash'\nreplica = {replica}\nat_s = {at_s:?}\ndown_s = {down_s:?}\n\
          detection_s = {detection_s:?}\n"
@@ -71,7 +71,7 @@ fn run(text: &str) -> (Counts, Seen) {
 }
 
 /// Times of a list from `from` on and before `until`.
-fn between(times: &[f64], from: f64, until: f64) -> usize {
+pub(crate) fn between(times: &[f64], from: f64, until: f64) -> usize {
     times.iter().filter(|at| (from..until).contains(*at)).count()
 }
 
@@ -108,6 +108,24 @@ fn a_check_finds_the_dead_one_and_finds_it_back() {
     assert_eq!(between(&there, 10.05, 20.0), 0, "{there:?}");
     assert!(between(&there, 20.0, 29.9) >= 45, "{there:?}");
     assert_eq!(counts.failed as usize, failed + between(&there, 10.0, 10.05));
+}
+
+#[test]
+fn what_an_engine_rejects_opens_breakers_of_one_router_alone() {
+    // Every second prompt is too long, and each replica gets both kinds.
+    let pairs = "[100, 1], [300, 1], [300, 1], [100, 1], ".repeat(10);
+    let listed = format!("type = 'list', order = 'recorded', pairs = [{pairs}]");
+    for (name, failed) in [("sglang", 37), ("vllm_router", 0)] {
+        let settings = "policy = 'round_robin', cb_failure_threshold = 1, retry_max_retries = 1";
+        let text = scenario(&format!("{{ {name} = {{ {settings} }} }}"), 2, 10.0, 40, "");
+        let text =
+            text.replace("type = 'fixed', input_tokens = 100, output_tokens = 1", &listed).replace(
+                "replicas = 2",
+                "replicas = 2\nengine = { type = 'sglang', context_length = 200 }",
+            );
+        let (counts, _) = run(&text);
+        assert_eq!(counts.failed, failed, "{name}: {counts:?}");
+    }
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn every_policy_serves_all_and_what_is_outstanding_comes_to_nothing() {
 fn every_pair_of_policies_serves_all_through_crashes_and_hang_ups() {
     let crash = "[[faults]]\ntype = 'crash'\nreplica = 0\nat_s = 0.4\ndown_s = 0.4\ndetection_s = 0.1\n\
                  [[faults]]\ntype = 'crash'\nreplica = 3\nat_s = 0.9\ndown_s = 0.3\ndetection_s = 0.1\n";
+    let mut without_answer = 0;
     for prefill in ["round_robin", "random", "power_of_two", "cache_aware", "bucket"] {
         for decode in ["round_robin", "power_of_two", "cache_aware"] {
             let policies = format!("prefill_policy = '{prefill}', decode_policy = '{decode}'");
@@ -89,9 +90,10 @@ fn every_pair_of_policies_serves_all_through_crashes_and_hang_ups() {
             let (counts, _) = run(&faulty);
             let gone = counts.finished + counts.failed + counts.timed_out + counts.rejected;
             assert_eq!(gone, counts.arrived, "{router}: {counts:?}");
-            assert!(counts.failed + counts.timed_out > 0, "{router}: {counts:?}");
+            without_answer += counts.failed + counts.timed_out;
         }
     }
+    assert!(without_answer > 0, "some do not find another pair in time");
 }
 
 #[test]
@@ -152,12 +154,6 @@ fn what_is_not_simulated_is_refused_by_name() {
     let apart = "disaggregation = { prefill_replicas = 1, decode_replicas = 1, \
                  transfer = { nic_gb_per_s = 10.0, latency_us = 100.0 } }";
     refused("{ sglang = {} }", apart, "needs the protocol `reserve`");
-    let breaker = "{ sglang = { cb_failure_threshold = 2 } }";
-    refused(
-        breaker,
-        PAIRS,
-        "sglang.cb_failure_threshold: is not simulated with cluster.disaggregation",
-    );
     refused("{ vllm_router = {} }", PAIRS, "`vllm_router` with cluster.disaggregation");
     let gateway = "replicas = 2\ngateway = { max_waiting = 9, max_outstanding_per_replica = 4 }";
     let limit = "{ sglang = { max_concurrent_requests = 9 } }";

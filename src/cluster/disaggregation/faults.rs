@@ -2,7 +2,9 @@
 
 use super::Disaggregation;
 use crate::cluster::sender::Withdrawn;
+use crate::cluster::{Health, Reply};
 use crate::ids::{InstanceId, RequestId};
+use crate::units::SimTime;
 
 impl Disaggregation {
     /// The prefill instance that computes a request or holds its KV.
@@ -35,6 +37,18 @@ impl Disaggregation {
     /// A decode instance does not answer: it gets no requests.
     pub fn lose(&mut self, decode: InstanceId) {
         self.gateway.lose(InstanceId(decode.0 - self.roles.entrances()));
+    }
+
+    /// What is sent to a decode instance fares so from now on, of which its router finds out.
+    pub fn connects(&mut self, now: SimTime, decode: InstanceId, health: Health) {
+        let decode = InstanceId(decode.0 - self.roles.entrances());
+        self.gateway.connects(&mut self.decode_router, now, decode, health);
+    }
+
+    /// The router sees how a decode instance replies to a request.
+    pub fn answered(&mut self, now: SimTime, decode: InstanceId, reply: Reply) {
+        let decode = InstanceId(decode.0 - self.roles.entrances());
+        self.gateway.answered(&mut self.decode_router, now, decode, reply);
     }
 
     /// A decode instance answers again.

@@ -21,25 +21,28 @@ pub(super) struct Reserved {
 }
 
 impl Disaggregation {
-    /// A request goes to the destination first: the instance that decodes it. It is through the front
-    /// end of the one that prefills it at `ready`.
-    ///
-    /// # Panics
-    /// When no instance that decodes is up.
-    pub fn reserve(
+    /// The instance that decodes a request that goes to the destination first; `None` where its router knows none that
+    /// is up.
+    pub fn find_destination(
         &mut self,
         request: RequestView<'_>,
-        (prefill, ready): (InstanceId, SimTime),
         instances: &[Instance],
         now: SimTime,
-    ) -> InstanceId {
-        let (id, prompt_tokens) = (request.id, request.prompt_tokens);
-        let decode = self.route_decode(request, instances, now);
-        let decode = decode.expect("an instance that decodes is up");
+    ) -> Option<InstanceId> {
+        self.route_decode(request, instances, now)
+    }
+
+    /// A request with so many prompt tokens goes to the instance that decodes it first. It is through the front end of
+    /// the one that prefills it at `ready`.
+    pub fn reserve(
+        &mut self,
+        (id, prompt_tokens): (RequestId, u32),
+        (prefill, ready): (InstanceId, SimTime),
+        decode: InstanceId,
+    ) {
         self.hold(id, prefill);
         let (lacking, is_lost) = (prompt_tokens, false);
         self.reserved.insert(id, Reserved { decode, prompt_tokens, lacking, ready, is_lost });
-        decode
     }
 
     /// Whether a request for a model can be sent as far as its destination goes: to one where memory is set

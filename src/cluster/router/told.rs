@@ -1,7 +1,7 @@
 //! What routers are told beside the requests they route, and what they answer where requests may wait at them.
 
 use super::{Route, Router};
-use crate::cluster::{ClusterView, Health};
+use crate::cluster::{ClusterView, Health, Reply};
 use crate::ids::{InstanceId, RequestId};
 use crate::kv::CacheEvent;
 use crate::request::RequestView;
@@ -93,11 +93,11 @@ impl Router {
         }
     }
 
-    /// An instance of a model has begun to answer a request, or not taken it.
-    pub(crate) fn answered(&mut self, (model, instance): Of, now: SimTime, is_success: bool) {
+    /// An instance of a model has replied to a request.
+    pub(crate) fn answered(&mut self, (model, instance): Of, now: SimTime, reply: Reply) {
         match self {
-            Self::Makers(router) => router.answered(instance, now, is_success),
-            Self::PerModel(routers) => routers[model].answered((0, instance), now, is_success),
+            Self::Makers(router) => router.answered(instance, now, reply),
+            Self::PerModel(routers) => routers[model].answered((0, instance), now, reply),
             _ => {}
         }
     }

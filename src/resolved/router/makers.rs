@@ -13,10 +13,6 @@ use crate::scenario::{
 /// How settings begin by which a router finds out which replicas are dead, and tries again.
 const FINDS_OUT: [&str; 3] = ["retry_", "cb_", "health_"];
 
-/// What a simulation of pairs has in place of them.
-const PAIRS: &str = "is not simulated with cluster.disaggregation; the gateway notices crashes after \
-                     `detection_s` of the fault, and clients send again (workload.client.retries)";
-
 pub(super) fn rules(router: &MakersRouter, cluster: &ClusterConfig, rules: &mut Rules) {
     match router {
         MakersRouter::Sglang(config) => sglang(config, cluster, rules),
@@ -35,11 +31,7 @@ fn sglang(config: &SglangRouterConfig, cluster: &ClusterConfig, rules: &mut Rule
     ] {
         rules.check(value >= 1, &path(key), "at least 1", value);
     }
-    alone("sglang", config, rules);
-    let is_apart = cluster.disaggregation.is_some();
-    if is_apart {
-        absent("sglang", config, &SglangRouterConfig::default(), rules);
-    }
+    finds_out("sglang", config, rules);
     limit(config, cluster, rules);
     let policies = [
         ("policy", Some(config.policy)),
@@ -95,7 +87,7 @@ fn pairs(cluster: &ClusterConfig, rules: &mut Rules) {
 
 fn vllm(config: &VllmRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
     thresholds("vllm_router", config.cache_threshold, config.balance_rel_threshold, rules);
-    alone("vllm_router", config, rules);
+    finds_out("vllm_router", config, rules);
     if cluster.disaggregation.is_some() {
         let message = "`vllm_router` with cluster.disaggregation is not modelled";
         rules.broken("cluster.router", message);
@@ -110,8 +102,8 @@ fn thresholds(name: &str, cache: f64, factor: f64, rules: &mut Rules) {
     rules.check(holds, &path("balance_rel_threshold"), "a finite number of at least 1", factor);
 }
 
-/// Settings that are simulated where a replica does all of a request.
-fn alone(name: &str, config: &impl Serialize, rules: &mut Rules) {
+/// The rules of retries, breakers and checks.
+fn finds_out(name: &str, config: &impl Serialize, rules: &mut Rules) {
     for (key, value) in table(config) {
         let (holds, rule) = match (key.as_str(), value.as_f64()) {
             ("retry_backoff_multiplier", Some(factor)) => {
@@ -124,17 +116,6 @@ fn alone(name: &str, config: &impl Serialize, rules: &mut Rules) {
             _ => continue,
         };
         rules.check(holds, &format!("cluster.router.{name}.{key}"), rule, &value);
-    }
-}
-
-/// Such settings where pairs of replicas do it, if they do not say what they say by default.
-fn absent(name: &str, config: &impl Serialize, default: &impl Serialize, rules: &mut Rules) {
-    let default = table(default);
-    for (key, value) in table(config) {
-        let finds_out = FINDS_OUT.iter().any(|start| key.starts_with(start));
-        if finds_out && default.get(&key) != Some(&value) {
-            rules.broken(&format!("cluster.router.{name}.{key}"), PAIRS);
-        }
     }
 }
 

@@ -185,8 +185,9 @@ impl<W: Source> Simulation<W> {
         if self.cluster.role(instance) == Role::Decode {
             self.release(now, id, observer);
         }
-        if health == Health::Down && self.gateway.finds_out() {
-            self.come_back(now, id, instance, observer);
+        let is_whole = self.cluster.role(instance) == Role::Whole;
+        if health == Health::Down && is_whole && self.gateway.finds_out() {
+            self.come_back_from(now, id, instance, observer);
         } else if health == Health::Down {
             self.give_up(now, id, Finish::Failed, observer);
         }

@@ -76,7 +76,7 @@ impl<W: Source> Simulation<W> {
     }
 
     /// The same with what instances have of it.
-    pub(super) fn abandon(
+    pub(in crate::sim) fn abandon(
         &mut self,
         now: SimTime,
         id: RequestId,
@@ -119,6 +119,7 @@ impl<W: Source> Simulation<W> {
         let place = self.trouble().attempt(id).place;
         let life = self.life(id, place);
         self.tries.end(id);
+        self.pairs.end(id);
         self.end_limited(now, id);
         let destination = self.unreserve(now, id, observer);
         let faults = self.trouble();

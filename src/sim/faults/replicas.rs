@@ -74,10 +74,14 @@ impl<W: Source> Simulation<W> {
             self.shut_out(instance);
         }
         self.connects(now, instance, Health::Down);
+        self.break_pairs(now, instance, observer);
+        let is_whole = self.cluster.role(instance) == Role::Whole;
         let is_lost = |place| matches!(place, Place::Lost(at, _) if at == instance);
         for id in self.trouble().find(is_lost) {
             match self.trouble().attempt(id).place {
-                Place::Lost(_, None) if finds_out => self.come_back(now, id, instance, observer),
+                Place::Lost(_, None) if finds_out && is_whole => {
+                    self.come_back_from(now, id, instance, observer);
+                }
                 _ => self.give_up(now, id, Finish::Failed, observer),
             }
         }

@@ -47,7 +47,7 @@ impl<W: Source> Simulation<W> {
 
     /// A request that is not computed yet needs no memory on the instance that was to decode it, which forgets
     /// it; which one, if there is one.
-    pub(super) fn unreserve(
+    pub(in crate::sim) fn unreserve(
         &mut self,
         now: SimTime,
         id: RequestId,
@@ -89,6 +89,9 @@ impl<W: Source> Simulation<W> {
     ) {
         let Some(parts) = &self.cluster.disaggregation else { return };
         for id in parts.depending_on(instance) {
+            if self.pairs.is_on_its_way(id, instance) {
+                continue;
+            }
             if let Some(prefill) = self.parts().holder(id) {
                 self.stop_transfer(now, id, prefill, observer);
             }
@@ -105,6 +108,10 @@ impl<W: Source> Simulation<W> {
     ) {
         let Some(parts) = &self.cluster.disaggregation else { return };
         for id in parts.depending_on(instance) {
+            if self.pairs.is_open(id) {
+                // The router has not heard from the other one.
+                continue;
+            }
             if self.parts().destination(id).is_none() {
                 // It has waited on the other one for KV that is gone.
                 self.parts().forget(id);

@@ -276,3 +276,16 @@ fn a_gateway_without_a_destination_says_that_no_replica_was_up() {
         assert_eq!((counts.failed, counts.rejected), (waited.failed, waited.rejected), "{limit}");
     }
 }
+
+#[test]
+fn who_waits_at_a_router_fails_where_no_replica_decodes_when_it_is_next() {
+    // The first one is prefilled, and the others wait for that, as the replica that decodes crashes.
+    for engine in ["sglang", "vllm_v1"] {
+        let router =
+            "router = { dynamo = { router_queue_threshold = 0.001 } }\n[cluster.disaggregation]";
+        let text = apart(engine, 3, 1, &crash(1, 0.05, 9.0, 0.0));
+        let (counts, all) = fates(&text.replace("[cluster.disaggregation]", router));
+        assert_eq!(counts.failed, 3, "{engine}");
+        assert_eq!(all, [(Status::Failed, 50); 3], "{engine}");
+    }
+}

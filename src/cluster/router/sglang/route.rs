@@ -5,8 +5,8 @@
 //! policies read (`x-smg-routing-key`, `x-session-id`).
 //!
 //! Which workers are dead the router finds out by itself: by requests that are not taken, with breakers, and by health
-//! checks. Answers are streams: a request counts as a success when it is taken, whatever becomes of it then. Of pairs of
-//! workers it knows what the cluster's gateway knows.
+//! checks. Answers are streams: a request counts as a success when it is taken, whatever becomes of it then. Of a pair, in
+//! which each worker has a router of its own here, both have to take it.
 
 use rand::seq::SliceRandom;
 
@@ -19,7 +19,7 @@ use super::policy::{Asked, Policy, Worker, Workers};
 use super::text::Tokens;
 use crate::cluster::router::vllm_router::consistent_hash::SESSIONS;
 use crate::cluster::router::{Needs, Route, Routed};
-use crate::cluster::{ClusterView, Health};
+use crate::cluster::{ClusterView, Health, Reply};
 use crate::ids::InstanceId;
 use crate::request::RequestView;
 use crate::rng::{Seed, Stream};
@@ -254,8 +254,15 @@ impl SglangFrame {
         self.known.renew(worker);
     }
 
-    /// A worker has begun to answer a request, or not taken it.
-    pub(crate) fn answered(&mut self, worker: Worker, now: SimTime, is_success: bool) {
+    /// A worker has replied to a request. Of client errors `SGLang`'s router thinks ill in regular mode alone, and vLLM's
+    /// never (vllm-router 0.1.17, `src/routers/http/router.rs`).
+    pub(crate) fn answered(&mut self, worker: Worker, now: SimTime, reply: Reply) {
+        let minds = matches!(self.router, MakersRouter::Sglang(_)) && self.serves == Serves::Whole;
+        let is_success = match reply {
+            Reply::Taken => true,
+            Reply::Rejected => !minds,
+            Reply::Dead => false,
+        };
         self.reach(now);
         self.known.answered(worker, now, is_success);
     }
@@ -321,7 +328,7 @@ impl Route for SglangFrame {
             signals: self.polls(),
             by_session: self.counts_keys(),
             until_answered: self.serves == Serves::Prefills,
-            finds_out: self.serves == Serves::Whole,
+            finds_out: true,
             ..Needs::NOTHING
         }
     }

@@ -365,8 +365,10 @@ impl<'a> Drive<'a> {
             let is_ok = |status: u16| (200..300).contains(&status);
             // Of a pair the status of the worker that decodes wins, unless only the other one failed.
             let failed = statuses.clone().rev().find(|status| !is_ok(*status));
+            // Whoever asks wrongly is no failure of a pair, and of none in vLLM's router.
+            let is_lenient = is_apart || matches!(self.settings.router, Router::Vllm(_));
             let is_failure =
-                |status: u16| !(is_ok(status) || is_apart && (400..500).contains(&status));
+                |status: u16| !(is_ok(status) || is_lenient && (400..500).contains(&status));
             Attempt {
                 workers: ends.iter().map(|(worker, _)| *worker).collect(),
                 status: failed.unwrap_or(200),
