@@ -63,6 +63,7 @@ impl<W: Source> Simulation<W> {
             self.tries.end(id);
             self.record(now, instance, reply);
         }
+        self.begin_answer(now, id);
     }
 
     /// Its breaker records how a request fared at an instance.

@@ -85,6 +85,22 @@ impl<W: Source> Simulation<W> {
         }
     }
 
+    /// The answer to a request begins: with some routers its token comes back.
+    pub(super) fn begin_answer(&mut self, now: SimTime, id: RequestId) {
+        let Some(limits) = &self.limits else { return };
+        if limits.by_model.iter().any(Limit::is_brief) {
+            self.end_limited(now, id);
+        }
+    }
+
+    /// The client of a request goes away: with some routers its token does not come back, if its answer has not begun.
+    pub(super) fn hang_up_limited(&mut self, now: SimTime, id: RequestId) {
+        let is_lost = |limits: &mut Limits| limits.by_model.iter_mut().any(|it| it.loses(id));
+        if !self.limits.as_deref_mut().is_some_and(is_lost) {
+            self.end_limited(now, id);
+        }
+    }
+
     /// Tokens come back at this instant: those that wait may get them.
     pub(super) fn take_tokens(&mut self, now: SimTime, observer: &mut impl Observer) {
         let Some(limits) = &mut self.limits else { return };

@@ -98,16 +98,19 @@ fn a_breaker_opens_late_tries_again_and_closes() {
 #[test]
 fn a_check_finds_the_dead_one_and_finds_it_back() {
     // The breaker does not open. Checks at 5 and 10 s fail, those at 15 and 20 s succeed.
-    let router = "{ sglang = { policy = 'round_robin', cb_failure_threshold = 1000, retry_max_retries = 1, \
-                  health_failure_threshold = 2, health_success_threshold = 2, \
-                  health_check_interval_secs = 5 } }";
-    let (counts, seen) = run(&scenario(router, 2, 10.0, 300, &crash(0, 1.05, 11.0, 0.0)));
-    let there = seen.sent_to(0);
-    let failed = between(&there, 1.05, 10.0);
-    assert!((43..=46).contains(&failed), "{there:?}");
-    assert_eq!(between(&there, 10.05, 20.0), 0, "{there:?}");
-    assert!(between(&there, 20.0, 29.9) >= 45, "{there:?}");
-    assert_eq!(counts.failed as usize, failed + between(&there, 10.0, 10.05));
+    for name in ["sglang", "vllm_router"] {
+        let settings = "policy = 'round_robin', cb_failure_threshold = 1000, retry_max_retries = 1, \
+                        health_failure_threshold = 2, health_success_threshold = 2, \
+                        health_check_interval_secs = 5";
+        let router = format!("{{ {name} = {{ {settings} }} }}");
+        let (counts, seen) = run(&scenario(&router, 2, 10.0, 300, &crash(0, 1.05, 11.0, 0.0)));
+        let there = seen.sent_to(0);
+        let failed = between(&there, 1.05, 10.0);
+        assert!((43..=46).contains(&failed), "{name}: {there:?}");
+        assert_eq!(between(&there, 10.05, 20.0), 0, "{name}: {there:?}");
+        assert!(between(&there, 20.0, 29.9) >= 45, "{name}: {there:?}");
+        assert_eq!(counts.failed as usize, failed + between(&there, 10.0, 10.05), "{name}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The limit to requests of SGLang's router: `max_concurrent_requests` is a bucket of tokens.
+//! The limit to requests of SGLang's router and of vLLM's: `max_concurrent_requests` is a bucket of tokens.
 
 use rand::RngExt;
 
@@ -166,4 +166,66 @@ fn random_limits_lose_nobody_and_repeat_themselves() {
         assert_eq!(gone + counts.aborted, counts.arrived, "{text}\n{counts:?}");
         assert_eq!((counts, seen), run(&text), "{text}");
     }
+}
+
+/// The same with vLLM's router.
+fn vllm(settings: &str, requests: u32, output_tokens: u32, rest: &str) -> String {
+    scenario(settings, requests, output_tokens, rest).replace("sglang", "vllm_router")
+}
+
+#[test]
+fn a_token_of_vllms_router_comes_back_when_an_answer_begins() {
+    // Replicas take requests at once: so they give tokens back at once, and all that came together follow.
+    let settings = "max_concurrent_requests = 4, rate_limit_tokens_per_second = 1";
+    let (counts, seen): (_, Seen) = run(&vllm(settings, 12, 1000, ""));
+    assert_eq!((counts.finished, counts.rejected), (12, 0));
+    assert!(seen.sent.iter().all(|(at, _)| ms(*at) == 0), "{:?}", seen.sent);
+    // 100 ms are on the way, in which tokens are gone. The queue has time for ten rounds before the next token is due.
+    let late = |text: String| text.replace("replicas = 2", "replicas = 2\napi_delay_ms = 100.0");
+    let (counts, seen): (_, Seen) = run(&late(vllm(settings, 12, 1000, "")));
+    assert_eq!((counts.finished, counts.rejected), (12, 0));
+    let sent: Vec<_> = seen.sent.iter().map(|(at, _)| ms(*at)).collect();
+    assert_eq!(sent, [0, 0, 0, 0, 100, 100, 100, 100, 200, 200, 200, 200]);
+    // Without a queue, or with one that is not waited in for so long, they are turned away as by the other router.
+    let settings = "max_concurrent_requests = 4, queue_size = 0";
+    let (counts, seen): (_, Seen) = run(&late(vllm(settings, 10, 1000, "")));
+    assert_eq!((counts.finished, counts.rejected), (4, 6));
+    assert_eq!(seen.turned_away, vec![(SimTime::ZERO, Refusal::RateLimit); 6]);
+}
+
+#[test]
+fn a_token_of_vllms_router_is_lost_with_a_client_that_goes_before_its_answer() {
+    // 500 ms are on the way and clients wait for 200 ms. Two tokens are gone with the first two; those who come
+    // afterwards get the one that is due each second.
+    let settings = "max_concurrent_requests = 2, rate_limit_tokens_per_second = 1, queue_size = 0";
+    let text = |name: &str| {
+        let client = "client = { timeout_s = 0.2 }\n";
+        scenario(settings, 12, 1, client)
+            .replace("sglang", name)
+            .replace("replicas = 2", "replicas = 2\napi_delay_ms = 500.0")
+            .replace("{ type = 'all_at_once' }", "{ type = 'constant', rate_per_s = 4.0 }")
+    };
+    let (_, of_vllm): (_, Seen) = run(&text("vllm_router"));
+    let (_, of_sglang): (_, Seen) = run(&text("sglang"));
+    assert_eq!(of_sglang.sent.len(), 12);
+    // At 0.25 and 0.5 s; then with the tokens of 1.25, 2.25 s.
+    let sent: Vec<_> = of_vllm.sent.iter().map(|(at, _)| ms(*at)).collect();
+    assert_eq!(sent, [250, 500, 1250, 2250]);
+}
+
+#[test]
+fn what_vllms_router_takes_by_default_is_no_limit_here() {
+    let (counts, seen): (_, Seen) = run(&vllm("", 50, 2, ""));
+    assert_eq!((counts.finished, seen.turned_away.len()), (50, 0));
+    let (_, recorder): (_, Recorder) = run(&vllm("", 50, 2, ""));
+    assert!(recorder.gateway_report().is_none());
+    // It goes with a gateway, where another one is refused.
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 4\nmax_waiting = 99\n";
+    let (counts, _): (_, Seen) = run(&vllm("", 50, 2, gateway));
+    assert_eq!(counts.finished, 50);
+    let error =
+        resolve(&vllm("max_concurrent_requests = 9", 50, 2, gateway)).expect_err("two limits");
+    assert!(error.contains("limits requests beside cluster.gateway"), "{error}");
+    let error = resolve(&vllm("max_concurrent_requests = 0", 50, 2, "")).expect_err("no tokens");
+    assert!(error.contains("max_concurrent_requests: must be at least 1, got 0"), "{error}");
 }

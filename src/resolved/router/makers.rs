@@ -32,7 +32,15 @@ fn sglang(config: &SglangRouterConfig, cluster: &ClusterConfig, rules: &mut Rule
         rules.check(value >= 1, &path(key), "at least 1", value);
     }
     finds_out("sglang", config, rules);
-    limit(config, cluster, rules);
+    let most = config.max_concurrent_requests;
+    let holds = most == -1 || most >= 1;
+    rules.check(holds, &path("max_concurrent_requests"), "-1 for no limit, or at least 1", most);
+    if most < 1 && config.rate_limit_tokens_per_second.is_some() {
+        let message = "is the rate of the limit: needs max_concurrent_requests";
+        rules.broken(&path("rate_limit_tokens_per_second"), message);
+    }
+    let rates = (config.rate_limit_tokens_per_second, config.queue_timeout_secs);
+    limit("sglang", rates, most >= 1 && cluster.gateway.is_some(), rules);
     let policies = [
         ("policy", Some(config.policy)),
         ("prefill_policy", config.prefill_policy),
@@ -88,6 +96,12 @@ fn pairs(cluster: &ClusterConfig, rules: &mut Rules) {
 fn vllm(config: &VllmRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
     thresholds("vllm_router", config.cache_threshold, config.balance_rel_threshold, rules);
     finds_out("vllm_router", config, rules);
+    let most = config.max_concurrent_requests;
+    let path = "cluster.router.vllm_router.max_concurrent_requests";
+    rules.check(most >= 1, path, "at least 1", most);
+    let rates = (config.rate_limit_tokens_per_second, config.queue_timeout_secs);
+    let is_doubled = config.limits_requests() && cluster.gateway.is_some();
+    limit("vllm_router", rates, is_doubled, rules);
     if cluster.disaggregation.is_some() {
         let message = "`vllm_router` with cluster.disaggregation is not modelled";
         rules.broken("cluster.router", message);
@@ -119,22 +133,14 @@ fn finds_out(name: &str, config: &impl Serialize, rules: &mut Rules) {
     }
 }
 
-/// The limit to requests.
-fn limit(config: &SglangRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
-    let path = |key: &str| format!("cluster.router.sglang.{key}");
-    let most = config.max_concurrent_requests;
-    let holds = most == -1 || most >= 1;
-    rules.check(holds, &path("max_concurrent_requests"), "-1 for no limit, or at least 1", most);
-    if let Some(rate) = config.rate_limit_tokens_per_second {
+/// The limit to requests: the tokens that come each second, and the seconds that a request may wait for one.
+fn limit(name: &str, (rate, timeout): (Option<u64>, u64), is_doubled: bool, rules: &mut Rules) {
+    let path = |key: &str| format!("cluster.router.{name}.{key}");
+    if let Some(rate) = rate {
         rules.check(rate >= 1, &path("rate_limit_tokens_per_second"), "at least 1", rate);
-        if most < 1 {
-            let message = "is the rate of the limit: needs max_concurrent_requests";
-            rules.broken(&path("rate_limit_tokens_per_second"), message);
-        }
     }
-    let timeout = config.queue_timeout_secs;
     rules.check(timeout >= 1, &path("queue_timeout_secs"), "at least 1", timeout);
-    if most >= 1 && cluster.gateway.is_some() {
+    if is_doubled {
         let message =
             "limits requests beside cluster.gateway, which is not modelled: take one of them";
         rules.broken(&path("max_concurrent_requests"), message);

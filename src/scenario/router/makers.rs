@@ -63,8 +63,11 @@ impl From<Named> for RouterConfig {
 impl RouterConfig {
     /// Whether it limits how fast requests come.
     pub fn limits_requests(&self) -> bool {
-        let Self::Makers(MakersRouter::Sglang(config)) = self else { return false };
-        config.max_concurrent_requests > 0
+        match self {
+            Self::Makers(MakersRouter::Sglang(config)) => config.max_concurrent_requests > 0,
+            Self::Makers(MakersRouter::VllmRouter(config)) => config.limits_requests(),
+            _ => false,
+        }
     }
 }
 

@@ -31,6 +31,35 @@ pub struct VllmRouterConfig {
     pub cb_success_threshold: u32,
     /// Seconds that it stays open.
     pub cb_timeout_duration_secs: u64,
+    /// Checks in a row that have to fail until a replica gets no requests.
+    pub health_failure_threshold: u32,
+    /// Checks in a row that have to succeed until it gets some again.
+    pub health_success_threshold: u32,
+    /// Seconds that a check may take.
+    pub health_check_timeout_secs: u64,
+    /// Seconds between checks.
+    pub health_check_interval_secs: u64,
+    /// Tokens in the bucket that requests take one of until their answers begin. What it has by default is not simulated.
+    pub max_concurrent_requests: u64,
+    /// Tokens that come into the bucket each second; as many as it holds if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limit_tokens_per_second: Option<u64>,
+    /// Whether requests may wait for a token: none if 0, else any number, as the queue hands them on at once.
+    pub queue_size: u64,
+    /// Seconds that one may wait, if the next token is not due before.
+    pub queue_timeout_secs: u64,
+}
+
+impl VllmRouterConfig {
+    /// Tokens in the bucket by default.
+    pub const REQUESTS: u64 = 32_768;
+
+    /// Whether requests are limited other than by default, where a bucket takes 32,768 requests at one instant and as many
+    /// in each second.
+    pub fn limits_requests(&self) -> bool {
+        self.max_concurrent_requests != Self::REQUESTS
+            || self.rate_limit_tokens_per_second.is_some()
+    }
 }
 
 impl Default for VllmRouterConfig {
@@ -48,6 +77,14 @@ impl Default for VllmRouterConfig {
             cb_failure_threshold: 10,
             cb_success_threshold: 3,
             cb_timeout_duration_secs: 60,
+            health_failure_threshold: 3,
+            health_success_threshold: 2,
+            health_check_timeout_secs: 5,
+            health_check_interval_secs: 60,
+            max_concurrent_requests: Self::REQUESTS,
+            rate_limit_tokens_per_second: None,
+            queue_size: 100,
+            queue_timeout_secs: 60,
         }
     }
 }

@@ -120,7 +120,10 @@ impl<W: Source> Simulation<W> {
         let life = self.life(id, place);
         self.tries.end(id);
         self.pairs.end(id);
-        self.end_limited(now, id);
+        match finish {
+            Finish::TimedOut | Finish::Aborted => self.hang_up_limited(now, id),
+            Finish::Done | Finish::Rejected | Finish::Failed => self.end_limited(now, id),
+        }
         let destination = self.unreserve(now, id, observer);
         let faults = self.trouble();
         let attempt = faults.attempt(id);

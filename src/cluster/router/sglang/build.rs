@@ -4,7 +4,7 @@ use super::backoff::Backoff;
 use super::balance::Balance;
 use super::bucket::Bucket;
 use super::cache_aware::{self, CacheAware};
-use super::checks::Checks;
+use super::checks::{Asks, Checks};
 use super::consistent_hashing::ConsistentHashing;
 use super::known::Known;
 use super::manual::Manual;
@@ -149,16 +149,30 @@ pub(crate) fn health(config: &SglangRouterConfig) -> health::Rules {
     }
 }
 
+/// The same of vLLM's.
+pub(crate) fn vllm_health(config: &VllmRouterConfig) -> health::Rules {
+    health::Rules {
+        failures: config.health_failure_threshold,
+        successes: config.health_success_threshold,
+    }
+}
+
 /// What a router of `SGLang` in a simulation knows before it has workers, of which it asks how they are.
 pub(super) fn known(config: &SglangRouterConfig) -> Known {
     let interval = seconds(config.health_check_interval_secs);
-    let checks = Checks::new(interval, seconds(config.health_check_timeout_secs));
-    Known::new(breaker(config), Some((health(config), checks)))
+    let timeout = seconds(config.health_check_timeout_secs);
+    Known::new(breaker(config), health(config), Checks::new(Asks::Together, interval, timeout))
 }
 
-/// The same of vLLM's, which is simulated without health checks.
+/// The same of vLLM's.
 pub(super) fn vllm_known(config: &VllmRouterConfig) -> Known {
-    Known::new(vllm_breaker(config), None)
+    let interval = seconds(config.health_check_interval_secs);
+    let timeout = seconds(config.health_check_timeout_secs);
+    Known::new(
+        vllm_breaker(config),
+        vllm_health(config),
+        Checks::new(Asks::InTurn, interval, timeout),
+    )
 }
 
 /// Thirty years at most, so that times add up.

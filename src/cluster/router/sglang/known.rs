@@ -15,8 +15,7 @@ use crate::units::SimTime;
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     registry: Registry,
-    /// None where the health of workers is not asked for.
-    checks: Option<Checks>,
+    checks: Checks,
     /// Whether all are available until something fails.
     is_calm: bool,
     available: Vec<Worker>,
@@ -24,42 +23,39 @@ pub(super) struct Known {
 
 impl Known {
     /// Of no workers yet.
-    pub(super) fn new(breaker: breaker::Rules, checks: Option<(health::Rules, Checks)>) -> Self {
-        let unasked = health::Rules { failures: u32::MAX, successes: 1 };
-        let rules = checks.as_ref().map_or(unasked, |(rules, _)| *rules);
+    pub(super) fn new(breaker: breaker::Rules, health: health::Rules, checks: Checks) -> Self {
         Self {
-            registry: Registry::new(0, breaker, rules, false),
-            checks: checks.map(|(_, checks)| checks),
+            registry: Registry::new(0, breaker, health, false),
+            checks,
             is_calm: true,
             available: Vec::new(),
         }
     }
 
+    /// Workers are asked how they are in this order.
+    pub(super) fn arrange(&mut self, order: &[Worker]) {
+        self.checks.arrange(order);
+    }
+
     /// There are so many workers at least.
     fn grow(&mut self, workers: usize) {
         self.registry.grow(workers);
-        if let Some(checks) = &mut self.checks {
-            checks.grow(workers);
-        }
+        self.checks.grow(workers);
     }
 
     /// What is sent to a worker fares so from now on.
     pub(super) fn connects(&mut self, worker: Worker, now: SimTime, health: Health) {
         self.pass(now);
         self.grow(worker.index() + 1);
-        if let Some(checks) = &mut self.checks {
-            checks.set(&mut self.registry, worker, health);
-            self.is_calm = false;
-        }
+        self.checks.set(&mut self.registry, worker, now, health);
+        self.is_calm = false;
     }
 
     /// A new worker is in the place of another.
     pub(super) fn renew(&mut self, worker: Worker) {
         self.grow(worker.index() + 1);
         self.registry.renew(worker);
-        if let Some(checks) = &mut self.checks {
-            checks.renew(worker);
-        }
+        self.checks.renew(worker);
     }
 
     /// A worker has begun to answer a request, or not taken it.
@@ -92,14 +88,11 @@ impl Known {
 
     /// Takes in all that came of health checks until now.
     fn pass(&mut self, now: SimTime) {
-        match &mut self.checks {
-            Some(checks) if self.is_calm => checks.skip(now),
-            Some(checks) => {
-                checks.pass(&mut self.registry, now);
-                self.is_calm = checks.is_calm() && self.registry.is_calm();
-            }
-            None => self.is_calm = self.is_calm || self.registry.is_calm(),
+        if self.is_calm {
+            return self.checks.skip(now);
         }
+        self.checks.pass(&mut self.registry, now);
+        self.is_calm = self.checks.is_calm() && self.registry.is_calm();
     }
 }
 

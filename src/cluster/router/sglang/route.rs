@@ -124,6 +124,7 @@ impl SglangFrame {
         policy.register(&order);
         policy.register(&order);
         self.begin_clock();
+        self.known.arrange(&order);
         self.order = order;
         self.loads = vec![0; workers as usize];
         policy
@@ -135,6 +136,7 @@ impl SglangFrame {
         if now + SimDuration::from_nanos(1) < self.asked_at {
             self.begin_clock();
             self.known = known(&self.router);
+            self.known.arrange(&self.order);
         }
         self.asked_at = now;
     }

@@ -140,11 +140,15 @@ impl Settings {
                 "retry_max_backoff_ms: must be at most {BACKOFF_MS_MAX}, got {max_ms}"
             ));
         }
-        let Router::Sglang(config) = &self.router else {
-            return match self.decodes {
-                Some(_) => Err("vllm-router with prefill and decode apart is not modelled".into()),
-                None => Ok(()),
-            };
+        let config = match &self.router {
+            Router::Sglang(config) => config,
+            Router::Vllm(_) if self.decodes.is_some() => {
+                return Err("vllm-router with prefill and decode apart is not modelled".into());
+            }
+            Router::Vllm(config) if config.limits_requests() => {
+                return Err("max_concurrent_requests: not modelled of vllm-router".into());
+            }
+            Router::Vllm(_) => return Ok(()),
         };
         if self.decodes.is_none() {
             return match config.policy {
@@ -230,8 +234,7 @@ impl Settings {
     pub(super) fn health(&self) -> health::Rules {
         match &self.router {
             Router::Sglang(config) => build::health(config),
-            // No flag of vLLM's that says otherwise is modelled.
-            Router::Vllm(_) => health::Rules { failures: 3, successes: 2 },
+            Router::Vllm(config) => build::vllm_health(config),
         }
     }
 
