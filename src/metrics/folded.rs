@@ -52,6 +52,7 @@ impl Folding {
             || scenario.kv_tiers().is_some()
             || scenario.gateway().is_some()
             || scenario.router().limits_requests()
+            || scenario.router_time().is_some()
             || scenario.scaled_groups().next().is_some()
             || !scenario.faults.is_empty()
             || workload.client.may_give_up();

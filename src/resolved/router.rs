@@ -4,7 +4,9 @@ mod makers;
 
 use super::groups::{Asked, ReplicaGroup, asked};
 use super::{Rules, ScenarioError};
-use crate::scenario::{AdapterKnowledge, ClusterConfig, DynamoConfig, ReplicaRole, RouterConfig};
+use crate::scenario::{
+    AdapterKnowledge, ClusterConfig, DynamoConfig, ReplicaRole, RouterConfig, RouterTimeConfig,
+};
 
 /// Tokens that a tree of the router may hold.
 const TREE_TOKENS: std::ops::RangeInclusive<u32> = 1..=1 << 30;
@@ -29,7 +31,21 @@ fn by_adapter(name: &str, cluster: &ClusterConfig, has_adapters: bool, rules: &m
     }
 }
 
+/// The rules of what the router's process takes.
+fn time(cluster: &ClusterConfig, rules: &mut Rules) {
+    let Some(time) = cluster.router_time else { return };
+    rules.brief("cluster.router_time.per_request_us", time.per_request_us, 1e6);
+    let holds = (1..=RouterTimeConfig::THREADS_MAX).contains(&time.threads);
+    rules.check(holds, "cluster.router_time.threads", "from 1 to 1024", time.threads);
+    if cluster.gateway.is_some() {
+        let message = "is not modelled beside cluster.gateway, which takes no time: take one of them, \
+                       or api_delay_ms";
+        rules.broken("cluster.router_time", message);
+    }
+}
+
 pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) {
+    time(cluster, rules);
     match &cluster.router {
         RouterConfig::PrefixAware(config) => {
             let holds = (0.0..=1.0).contains(&config.cache_threshold);

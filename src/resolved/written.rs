@@ -3,8 +3,8 @@
 use super::Scenario;
 use crate::erased;
 use crate::scenario::{
-    DisaggregationConfig, GatewayConfig, KvTiersConfig, LoraConfig, RouterConfig, ScenarioFile,
-    ServerHost,
+    DisaggregationConfig, GatewayConfig, KvTiersConfig, LoraConfig, RouterConfig, RouterTimeConfig,
+    ScenarioFile, ServerHost,
 };
 use crate::units::SimDuration;
 
@@ -57,6 +57,11 @@ impl Scenario {
     /// Which replica gets a request.
     pub fn router(&self) -> &RouterConfig {
         &self.cluster.router
+    }
+
+    /// What the process of the router takes, if it takes time.
+    pub fn router_time(&self) -> Option<RouterTimeConfig> {
+        self.cluster.router_time
     }
 
     /// How many requests replicas get at once, if that is limited.

@@ -12,6 +12,7 @@ use super::kv_tiers::KvTiersConfig;
 use super::lora::LoraConfig;
 use super::pipeline::{AllReduceConfig, PipelineLink};
 use super::router::RouterConfig;
+use super::router_time::RouterTimeConfig;
 use super::server_host::ServerHost;
 use super::step_time::StepTimeConfig;
 use crate::model::{Format, KvDtype, Reserve};
@@ -98,6 +99,9 @@ pub struct ClusterConfig {
     /// KV memory below that of the GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_tiers: Option<KvTiersConfig>,
+    /// What the process of the router takes for each request; no time if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router_time: Option<RouterTimeConfig>,
     /// Starts and drains replicas; [`replicas`](Self::replicas) then is the most there may be. Groups have
     /// autoscalers of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,6 +137,7 @@ impl ClusterConfig {
             step_time: StepTimeConfig::default(),
             lora: None,
             router: RouterConfig::default(),
+            router_time: None,
             gateway: None,
             disaggregation: None,
             kv_tiers: None,

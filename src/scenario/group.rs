@@ -158,6 +158,7 @@ impl GroupConfig {
                 ..lora.clone()
             }),
             router: cluster.router.clone(),
+            router_time: cluster.router_time,
             gateway: cluster.gateway.clone(),
             disaggregation: None,
             // What comes to a replica that decodes is sent there.

@@ -22,6 +22,7 @@ mod lora;
 mod migration;
 mod pipeline;
 mod router;
+mod router_time;
 mod server_host;
 mod sglang;
 mod sglang_speculation;
@@ -74,6 +75,7 @@ pub use router::{
     RankAwareConfig, RankKernel, RouterConfig, SglangRouterConfig, SglangRouterPolicy,
     VllmRouterConfig, VllmRouterPolicy, WeightedConfig,
 };
+pub use router_time::RouterTimeConfig;
 pub use server_host::{Endpoint, NoHost, ServerHost, ServerHostConfig, ServerHostProfile};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use sglang_speculation::{SglangSpeculationConfig, SpeculativeAlgorithm};

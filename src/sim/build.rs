@@ -243,6 +243,7 @@ pub(super) fn cold<W: Source>(scenario: &Scenario, cluster: Cluster, source: W) 
         Some(gateway) => run.with_gateway(gateway, &scenario.workload.classes, ranks(scenario)),
         None => run,
     };
+    let run = run.with_router_time(scenario.router_time());
     let run = run.with_limit(scenario.router(), scenario.seed);
     let run = run.with_faults(&scenario.faults, client, scenario.seed);
     let migration = scenario.lora().and_then(|lora| lora.migration);

@@ -147,6 +147,6 @@ impl<W: Source> Simulation<W> {
     /// The next attempt of a request is due; nothing if it does not wait for that any more.
     pub(super) fn try_again(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
         let Some(transit) = self.tries.waiting.remove(&id) else { return };
-        self.offer(now, transit, observer);
+        self.reach_router(now, transit, observer);
     }
 }

@@ -49,6 +49,8 @@ pub(super) enum Event {
     TokensBack,
     /// The router tries a request again.
     TryAgain { request: RequestId },
+    /// The process of a router is done with a request.
+    Decide { request: RequestId },
     /// The next fault of the plan.
     Fault,
     /// Requests that wait at the gateway may be sent.
@@ -100,6 +102,7 @@ impl<W: Source> Simulation<W> {
                 self.take_tokens(now, observer);
             }
             Event::TryAgain { request } => self.try_again(now, request, observer),
+            Event::Decide { request } => self.decide(now, request, observer),
             Event::HangUp { request, reason } => {
                 self.steps_seen = Some((now, ALL));
                 self.hang_up(now, request, reason, observer);

@@ -159,7 +159,8 @@ impl<W: Source> Simulation<W> {
             self.transit.take(transit);
         }
         let limited = self.limits.as_mut().and_then(|limits| limits.stop_waiting(id));
-        if let Some(transit) = self.tries.stop(id).or(limited) {
+        let undecided = self.router_time.as_mut().and_then(|time| time.stop(id));
+        if let Some(transit) = self.tries.stop(id).or(limited).or(undecided) {
             self.transit.take(transit);
         }
         let transit = self.gate.as_mut().and_then(|gate| gate.room.leave(id));

@@ -54,6 +54,7 @@ impl<W: Source + Send> Simulation<W> {
             && self.cluster.placement.is_none()
             && self.faults.is_none()
             && self.gate.is_none()
+            && self.router_time.is_none()
             && self.scaling.is_none()
             && self.cluster.router.goes_in_turn()
             && self.client.is_open()

@@ -112,7 +112,7 @@ impl<W: Source> Simulation<W> {
             }
         }
         for transit in transits {
-            self.offer(now, transit, observer);
+            self.reach_router(now, transit, observer);
         }
     }
 

@@ -124,8 +124,9 @@ impl Live {
         id
     }
 
-    /// This router chooses where requests are sent first.
+    /// This router, which is outside and takes its time there, chooses where requests are sent first.
     pub fn route_by(&mut self, router: Router) {
+        self.run.router_time = None;
         self.run.cluster.router = router;
     }
 

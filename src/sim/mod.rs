@@ -28,6 +28,7 @@ mod pairs;
 mod pipeline;
 mod pools;
 mod pulse;
+mod router_time;
 mod run;
 mod scale;
 mod sending;

@@ -17,6 +17,7 @@ use super::migrate::Migrating;
 use super::observe::{Observer, Occurrence};
 use super::pairs::Pairs;
 use super::pulse::Pulse;
+use super::router_time::RouterTime;
 use super::scale::Scaling;
 use super::source::Source;
 use super::tiers::TierBuffers;
@@ -82,6 +83,8 @@ pub struct Simulation<W> {
     pub(super) limits: Option<Box<Limits>>,
     /// Requests that the router tries again.
     pub(super) tries: Tries,
+    /// What routers take for requests, if they take time.
+    pub(super) router_time: Option<Box<RouterTime>>,
     /// Requests that were sent to two instances, until the router has heard from both.
     pub(super) pairs: Pairs,
     /// Per instance that tells of its cache, up to when it has.
@@ -132,6 +135,7 @@ impl<W: Source> Simulation<W> {
             at_router: BTreeMap::new(),
             limits: None,
             tries: Tries::default(),
+            router_time: None,
             pairs: Pairs::default(),
             told_until: Vec::new(),
             forgets_from: Vec::new(),
@@ -264,7 +268,7 @@ impl<W: Source> Simulation<W> {
         }
         if self.passes_limit(now, transit, observer) {
             let (id, _) = self.transit.get(transit);
-            if self.offer(now, transit, observer) {
+            if self.reach_router(now, transit, observer) {
                 self.begin_to_wait(now, id);
             }
         }

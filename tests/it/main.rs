@@ -51,6 +51,7 @@ mod pipeline;
 #[cfg(feature = "cli")]
 mod plan;
 mod planner_replay;
+mod router_time;
 mod routers;
 mod routing;
 mod routing_dynamo;
