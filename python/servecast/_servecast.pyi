@@ -27,6 +27,7 @@ __all__ = [
     "check",
     "command",
     "compare",
+    "explain",
     "load",
     "merge",
     "plan",
