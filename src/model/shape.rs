@@ -28,6 +28,11 @@ impl Checkpoint {
         self.layers.iter().filter(|layer| is(layer)).count() as u32
     }
 
+    /// Layers whose mixer is so.
+    fn count_mixers(&self, is: impl Fn(&Mixer) -> bool) -> u32 {
+        self.count(|layer| layer.mixer.as_ref().is_some_and(&is))
+    }
+
     /// Layers with a mixture of experts.
     pub fn sparse_layers(&self) -> u32 {
         self.count(|layer| layer.experts.is_some())
@@ -40,29 +45,29 @@ impl Checkpoint {
 
     /// Layers with keys and values.
     pub fn attention_layers(&self) -> u32 {
-        self.count(|layer| layer.mixer.as_ref().is_some_and(Mixer::has_kv))
+        self.count_mixers(Mixer::has_kv)
     }
 
     /// Layers that keep a state of constant size in place of keys and values.
     pub fn state_layers(&self) -> u32 {
-        self.count(|layer| layer.mixer.as_ref().is_some_and(|mixer| !mixer.has_kv()))
+        self.count_mixers(|mixer| !mixer.has_kv())
     }
 
     /// Layers with a delta rule.
     pub fn delta_layers(&self) -> u32 {
         let delta = |mixer: &Mixer| matches!(mixer, Mixer::Delta(_) | Mixer::KimiDelta(_));
-        self.count(|layer| layer.mixer.as_ref().is_some_and(delta))
+        self.count_mixers(delta)
     }
 
     /// Layers with a state space.
     pub fn state_space_layers(&self) -> u32 {
         let states = |mixer: &Mixer| matches!(mixer, Mixer::StateSpace(_) | Mixer::Selective(_));
-        self.count(|layer| layer.mixer.as_ref().is_some_and(states))
+        self.count_mixers(states)
     }
 
     /// Layers whose tokens attend to those that an indexer chooses.
     pub fn indexed_layers(&self) -> u32 {
-        self.count(|layer| layer.mixer.as_ref().is_some_and(Mixer::has_indexer))
+        self.count_mixers(Mixer::has_indexer)
     }
 
     /// The experts of the layers that have some.
@@ -79,7 +84,7 @@ impl Checkpoint {
     /// Layers whose keys and values are compressed to latent vectors.
     pub fn latent_layers(&self) -> u32 {
         let latent = |mixer: &Mixer| matches!(mixer, Mixer::Latent(_) | Mixer::Compressed(_));
-        self.count(|layer| layer.mixer.as_ref().is_some_and(latent))
+        self.count_mixers(latent)
     }
 
     /// Whether keys and values are compressed to latent vectors.

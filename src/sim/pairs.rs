@@ -38,7 +38,7 @@ enum Half {
 }
 
 /// A request that was sent to two instances, of which the router has not heard from both.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Pair {
     halves: [(InstanceId, Half); 2],
     /// Whether its client has its answer already: only breakers wait for the pair.
@@ -150,8 +150,7 @@ impl<W: Source> Simulation<W> {
         if pair.has(Half::OnItsWay) || pair.has(Half::Hangs) {
             return;
         }
-        let pair = pair.clone();
-        self.pairs.end(id);
+        let Some(pair) = self.pairs.0.remove(&id) else { return };
         let is_success = !pair.has(Half::Refused);
         let reply = if is_success { Reply::Taken } else { Reply::Dead };
         for (instance, _) in pair.halves {
