@@ -5,10 +5,11 @@
 
 RECIPES.json lists, for each of InferenceX's configurations and the concurrencies it was run at, the flags that its scripts give the server.
 Kept are aggregated servers of vLLM and SGLang that do not draft, and the flags that schedules, memory and graphs depend on. POINTS and
-the join tell by which names published points call the models.
+the join tell by which names published points call the models. The version is that of the image, where its tag has one.
 """
 
 import json
+import re
 import sys
 from collections import defaultdict
 
@@ -38,6 +39,12 @@ def inline(flags):
     return "{ " + ", ".join(f"{key} = {value(flags[key])}" for key in sorted(flags)) + " }"
 
 
+def version(recipe):
+    """The version in the tag of the image: `0.5.3` of `lmsysorg/sglang:v0.5.3rc1-cu129-b200`."""
+    found = re.search(r":v(\d+\.\d+\.\d+(\.post\d+)?)", recipe["engine_version_or_image"] or "")
+    return found.group(1) if found else ""
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         recipes = json.load(file)
@@ -60,7 +67,7 @@ def main():
             continue
         key = (
             recipe["model_prefix"], recipe["gpu"], recipe["engine"], recipe["precision"], tuple(recipe["isl_osl"]), layout["tp"],
-            layout["ep"], bool(layout["dp_attention"]), recipe["valid_from"], recipe["valid_to"] or "", inline(flags),
+            layout["ep"], bool(layout["dp_attention"]), recipe["valid_from"], recipe["valid_to"] or "", version(recipe), inline(flags),
         )
         kept[key] |= set(recipe["concurrency_range"]["values"])
     print("# Flags of the servers of InferenceX's runs: aggregated servers of vLLM and SGLang that do not draft.")
@@ -70,13 +77,15 @@ def main():
         print(f"{json.dumps(prefix)} = {json.dumps(sorted(names[prefix]))}")
     print("\n# One line a configuration.\n[servers]\nrecipes = [")
     for key, concurrency in sorted(kept.items()):
-        prefix, gpu, engine, precision, lengths, tp, ep, ranks, first, last, flags = key
+        prefix, gpu, engine, precision, lengths, tp, ep, ranks, first, last, version_of, flags = key
         entry = {
             "model": prefix, "gpu": gpu, "engine": engine, "precision": precision, "lengths": list(lengths),
             "concurrency": sorted(concurrency), "tp": tp, "ep": ep, "dp_attention": ranks, "from": first,
         }
         if last:
             entry["until"] = last
+        if version_of:
+            entry["version"] = version_of
         print(f"  {inline(entry)[:-2]}, flags = {flags} }},")
     print("]")
 

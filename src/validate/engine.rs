@@ -8,6 +8,7 @@ use super::parallel::Layout;
 use super::record::{EngineFields, Record};
 use super::roles;
 use super::skip::{self, Skip};
+use super::version;
 use super::workload::is_inferencex;
 use crate::hardware::GpuSpec;
 use crate::model::layout::{Machine, MambaStrategy};
@@ -74,6 +75,9 @@ pub(super) fn cluster(
     } else {
         vllm(record, settings, (model, gpu), (tensor, stages), assumed)?
     };
+    if version::stated(record).is_none() && version::of(record).is_some() {
+        assumed.push(version::OF_ITS_DAY);
+    }
     match &settings.drafts {
         Some(drafts) => assumed.extend(drafts.assumed(record)),
         None if drafts::told(record).is_some_and(|tokens| tokens > 1.0) => {
@@ -85,17 +89,12 @@ pub(super) fn cluster(
         roles::serve(&settings.roles, record, model, &mut cluster)?;
         assumed.push("KV caches: handed over at 400 Gbit/s for each GPU");
     }
-    adapters::serve(settings, version(&record.engine), &mut cluster)?;
+    adapters::serve(settings, version::of(record), &mut cluster)?;
     if settings.chooses_kernels {
         assumed.push("kernels: the engine's defaults, though flags choose others");
     }
     cluster.host = host::of(record, settings, &cluster);
     Ok(cluster)
-}
-
-/// The version of an engine, as far as a source tells it.
-pub(super) fn version(engine: &EngineFields) -> Option<EngineVersion> {
-    engine.version.as_deref().and_then(EngineVersion::find)
 }
 
 /// Whether an engine is modelled, on so many machines.
@@ -124,15 +123,13 @@ fn vllm(
     (tensor, stages): (u32, u32),
     assumed: &mut Vec<&'static str>,
 ) -> Result<EngineConfig, Skip> {
-    let engine = &record.engine;
-    let text = engine.version.as_deref().unwrap_or_default();
-    let version = EngineVersion::find(text).unwrap_or_else(|| {
-        if !says_v0(text) {
+    let version = version::of(record).unwrap_or_else(|| {
+        if !says_v0(record) {
             assumed.push("engine version not stated: defaults of vLLM 0.33");
         }
         EngineVersion::VLLM
     });
-    if is_v0(engine) {
+    if is_v0(record) {
         if settings.drafts.is_some() {
             return Err(skip::DRAFTS_OF_V0);
         }
@@ -181,19 +178,18 @@ fn vllm(
 }
 
 /// Whether this is a vLLM whose engine is V0 unless told otherwise.
-pub(super) fn is_v0(engine: &EngineFields) -> bool {
-    let text = engine.version.as_deref().unwrap_or_default();
-    says_v0(text) || EngineVersion::find(text).is_some_and(EngineVersion::is_v0)
+pub(super) fn is_v0(record: &Record) -> bool {
+    says_v0(record) || version::of(record).is_some_and(EngineVersion::is_v0)
 }
 
 /// Whether the benchmark client of this `SGLang` seeds its draws with 42 and not with 1 (1 in
 /// 0.5.9, 42 in 0.5.23).
-pub(super) fn seeds_with_42(engine: &EngineFields) -> bool {
-    is_sglang(engine) && version(engine).is_some_and(|version| version >= SEED_42)
+pub(super) fn seeds_with_42(record: &Record) -> bool {
+    is_sglang(&record.engine) && version::of(record).is_some_and(|version| version >= SEED_42)
 }
 
-fn says_v0(version: &str) -> bool {
-    version.to_lowercase().contains("v0 engine")
+fn says_v0(record: &Record) -> bool {
+    version::text(record).to_lowercase().contains("v0 engine")
 }
 
 fn vllm_v0(settings: &Settings, model: &ModelSpec, version: EngineVersion) -> VllmV0Config {
@@ -251,7 +247,7 @@ fn sglang(
     assumed: &mut Vec<&'static str>,
 ) -> Result<EngineConfig, Skip> {
     let default = SglangConfig::default();
-    let version = version(&record.engine);
+    let version = version::of(record);
     let drafts = settings.drafts.as_ref();
     let speculation = drafts.map(|drafts| drafts.sglang(record, model, tensor)).transpose()?;
     let has_no_tree = settings.disable_radix_cache.unwrap_or_else(|| {

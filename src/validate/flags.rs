@@ -376,7 +376,7 @@ impl Settings {
             let is_variable = name.starts_with(|c: char| c.is_ascii_uppercase())
                 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
             // The engine that the version has by default.
-            let by_default = if engine::is_v0(&record.engine) { "0" } else { "1" };
+            let by_default = if engine::is_v0(record) { "0" } else { "1" };
             if (name, value) == ("VLLM_USE_V1", by_default) {
                 continue;
             }

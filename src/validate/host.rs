@@ -43,7 +43,7 @@ const CHAT_LOOKUP_MS: f64 = 12.0;
 const WITHOUT_LOOKUP: EngineVersion = EngineVersion::patched(0, 11, 1);
 
 fn chat_lookup_ms(record: &Record, cluster: &ClusterConfig) -> f64 {
-    let version = super::engine::version(&record.engine);
+    let version = super::version::of(record);
     let looks = matches!(cluster.engine, EngineConfig::VllmV1(_))
         && version.is_some_and(|version| version < WITHOUT_LOOKUP)
         && !cluster.model.contains("gpt-oss");

@@ -10,7 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::record::{Fields, Record};
+use super::version::Day;
 use super::workload::is_inferencex;
+use crate::model::EngineVersion;
 use crate::scenario::{ScenarioFile, StepTimeConfig};
 
 static SERVERS: LazyLock<File> = LazyLock::new(|| {
@@ -48,10 +50,15 @@ struct Recipe {
     ep: u32,
     dp_attention: bool,
     /// The day from which it was in use, and that on which another took its place.
-    from: String,
-    until: Option<String>,
+    from: Day,
+    until: Option<Day>,
+    /// That of the engine, where its image has a release.
+    version: Option<String>,
     flags: Fields,
 }
+
+/// Days from the run of a script to the day under which its figures are published, at most.
+const DAYS_TO_PUBLISH: i64 = 7;
 
 /// Says of the server of a record that its kernels were chosen for the model, where the scenario leaves step times
 /// open and it is one of `InferenceX`'s: vendors write its recipes.
@@ -67,10 +74,21 @@ pub(super) fn flags(record: &Record) -> Option<&'static Fields> {
     if is_told || !is_inferencex(record) {
         return None;
     }
-    let day = measured_on(record);
+    let day = Day::of(record);
     let fits = SERVERS.servers.recipes.iter().filter(|recipe| recipe.is_of(record));
     let nearest = fits.min_by_key(|recipe| (recipe.layouts_apart(record), recipe.days_apart(day)));
     nearest.map(|recipe| &recipe.flags)
+}
+
+/// The version that its scripts started on a day for the load of a record, if it is one of `InferenceX`'s and they have
+/// a release about then.
+pub(super) fn version_on(record: &Record, day: Day) -> Option<EngineVersion> {
+    let recipes = SERVERS.servers.recipes.iter().filter(|_| is_inferencex(record));
+    let fits = recipes.filter(|recipe| recipe.is_of(record));
+    let nearest =
+        fits.min_by_key(|recipe| (recipe.days_apart(Some(day)), recipe.layouts_apart(record)))?;
+    let is_then = nearest.days_apart(Some(day)) <= DAYS_TO_PUBLISH;
+    nearest.version.as_deref().filter(|_| is_then).and_then(EngineVersion::parse)
 }
 
 impl Recipe {
@@ -108,30 +126,14 @@ impl Recipe {
 
     /// Days between a run and the time in which it was in use; none if the day is not known, but
     /// then what is in use last is nearest.
-    fn days_apart(&self, day: Option<i64>) -> i64 {
-        let from = days(&self.from).unwrap_or(0);
-        // The day on which the next one came.
-        let until = self.until.as_deref().and_then(days);
+    fn days_apart(&self, day: Option<Day>) -> i64 {
         match day {
-            Some(day) if day < from => from - day,
-            Some(day) => until.map_or(0, |until| (day - until + 1).max(0)),
-            None => -from,
+            Some(day) if day < self.from => self.from.since(day),
+            // The day on which the next one came.
+            Some(day) => self.until.map_or(0, |until| (day.since(until) + 1).max(0)),
+            None => Day::LAST.since(self.from),
         }
     }
-}
-
-/// The day of the run, from what its source says.
-fn measured_on(record: &Record) -> Option<i64> {
-    let detail = record.others.get("source")?.get("detail")?.as_str()?;
-    let (_, told) = detail.split_once("measured=")?;
-    days(told.get(..10)?)
-}
-
-/// A day as a number that grows by about one a day: all months have 31.
-fn days(text: &str) -> Option<i64> {
-    let mut parts = text.splitn(3, '-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    Some((year * 12 + month) * 31 + day)
 }
 
 #[cfg(test)]
@@ -173,11 +175,24 @@ mod tests {
     }
 
     #[test]
+    fn the_version_is_that_of_the_image_of_the_day() {
+        let on = |day: &str| version_on(&record(|_| ()), Day::parse(day).unwrap());
+        assert_eq!(on("2025-11-05"), Some(EngineVersion::patched(0, 5, 3)));
+        assert_eq!(on("2026-01-01"), None);
+        let other = record(|of| of["workload"]["dataset"] = json!("random"));
+        assert_eq!(version_on(&other, Day::parse("2025-11-05").unwrap()), None);
+    }
+
+    #[test]
     fn every_recipe_names_a_model_and_two_days() {
         for recipe in &SERVERS.servers.recipes {
             assert!(SERVERS.models.contains_key(&recipe.model), "{recipe:?}");
-            let until = recipe.until.as_deref().map_or(Some(i64::MAX), days);
-            assert!(days(&recipe.from).unwrap() <= until.unwrap(), "{recipe:?}");
+            assert!(recipe.from <= recipe.until.unwrap_or(Day::LAST), "{recipe:?}");
+            let version = recipe.version.as_deref();
+            assert!(
+                version.is_none_or(|version| EngineVersion::parse(version).is_some()),
+                "{recipe:?}"
+            );
             assert!(!recipe.flags.is_empty() && !recipe.concurrency.is_empty(), "{recipe:?}");
         }
     }

@@ -22,6 +22,7 @@
 //! * `parallel.rs`: how a server is spread over GPUs
 //! * `command.rs`: the command that started a server
 //! * `names.rs`, `gpu_names.rs`, `heading.rs`: models and GPUs as people write them
+//! * `version.rs`: the version of the engine, also by the day of a run; `inferencex.rs`: servers of `InferenceX`
 //! * `drafts.rs`: speculative decoding
 //! * `engine.rs`, `host.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
 //! * `memory`: memory lines of server starts, against the derivation of KV memory
@@ -61,6 +62,7 @@ mod shared;
 mod sharegpt;
 mod skip;
 mod tidy;
+mod version;
 mod workload;
 
 #[cfg(test)]

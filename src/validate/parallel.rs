@@ -149,7 +149,7 @@ impl Parallel {
 
     fn layout_as_told(&self, record: &Record, model: &ModelSpec) -> Result<Layout, Skip> {
         let is_sglang = engine::is_sglang(&record.engine);
-        let is_v0 = engine::is_v0(&record.engine);
+        let is_v0 = engine::is_v0(record);
         let data = if is_sglang { self.of_sglang(record)? } else { self.of_vllm(model)? };
         let data = self.by_attention_ranks().unwrap_or(Ok(data))?;
         let stages = self.pipeline.unwrap_or(1);

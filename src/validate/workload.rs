@@ -144,7 +144,7 @@ fn client(record: &Record) -> String {
 /// The seed of the record, or the default of its tool (SGLang: 1, later 42; vLLM: 0).
 pub(super) fn tool_seed(record: &Record) -> u32 {
     let default = match () {
-        () if is_sglang(record) && engine::seeds_with_42(&record.engine) => 42,
+        () if is_sglang(record) && engine::seeds_with_42(record) => 42,
         () => u32::from(is_sglang(record)),
     };
     record.workload_count("seed").unwrap_or(default)
