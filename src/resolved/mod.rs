@@ -46,6 +46,7 @@ use self::kv::derive_kv;
 pub(crate) use self::kv::resolve_engine as kv_capacity;
 use self::models::Models;
 use self::rules::Rules;
+pub(crate) use self::sglang::PrefillGraphs;
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
 use crate::ids::InstanceId;

@@ -89,8 +89,9 @@ pub struct SglangConfig {
     pub max_loras_per_batch: Option<u32>,
     /// Whether no CUDA graphs are captured.
     pub disable_cuda_graph: bool,
-    /// Whether none are captured for prefill batches.
-    pub disable_prefill_cuda_graph: bool,
+    /// Whether none are captured for prefill batches; by model and GPU if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable_prefill_cuda_graph: Option<bool>,
     /// Whether a decode batch replays only a graph of just its size.
     pub disable_cuda_graph_padding: bool,
     /// Requests of the largest decode batch that is captured; by
@@ -237,7 +238,7 @@ impl Default for SglangConfig {
             priority_scheduling_preemption_threshold: 10,
             max_loras_per_batch: None,
             disable_cuda_graph: false,
-            disable_prefill_cuda_graph: false,
+            disable_prefill_cuda_graph: None,
             disable_cuda_graph_padding: false,
             cuda_graph_max_bs_decode: None,
             cuda_graph_bs_decode: None,

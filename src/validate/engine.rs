@@ -13,6 +13,7 @@ use super::workload::is_inferencex;
 use crate::hardware::GpuSpec;
 use crate::model::layout::{Machine, MambaStrategy};
 use crate::model::{EngineVersion, KvGroups, ModelSpec};
+use crate::resolved::PrefillGraphs;
 use crate::scenario::{
     ClusterConfig, EngineConfig, SglangConfig, VllmConfig, VllmStartUp, VllmV0Config,
 };
@@ -27,15 +28,11 @@ const ASYNC_STAGES: EngineVersion = EngineVersion::new(0, 16);
 const RESERVES_PROMPT: EngineVersion = EngineVersion::new(0, 19);
 /// The first vLLM V0 with a chunk budget of 2048 tokens.
 const LARGER_CHUNKS: EngineVersion = EngineVersion::patched(0, 6, 4);
-/// The first `SGLang` that is known to seed its client with 42.
-const SEED_42: EngineVersion = EngineVersion::patched(0, 5, 23);
-/// The first `SGLang` that is taken to capture prefill batches unless told not to: in February 2026, with 0.5.9 out, it
-/// had to be told to (issue 18130).
-const PREFILL_GRAPHS: EngineVersion = EngineVersion::patched(0, 5, 10);
-/// The first `SGLang` that is taken to find states again on a grid of tokens unless told not to: models served by 0.5.10 had
-/// to be told to (`sglang/srt/server_args.py`, `mamba_scheduler_strategy`), 0.5.23 does so by itself. Before, steps of such
-/// models do not overlap.
-const TRACKS_STATES: EngineVersion = EngineVersion::patched(0, 5, 11);
+/// The first `SGLang` that seeds its client with 42 (`sglang/bench_serving.py`).
+const SEED_42: EngineVersion = EngineVersion::patched(0, 5, 14);
+/// The first `SGLang` that finds states again on a grid of tokens unless told otherwise (`sglang/srt/server_args.py`,
+/// `mamba_scheduler_strategy`, from 0.5.14 on `mamba_radix_cache_strategy`). Before, steps of such models do not overlap.
+const TRACKS_STATES: EngineVersion = EngineVersion::patched(0, 5, 14);
 /// Above so many positions vLLM V0 chunks prompts unless told otherwise.
 pub(super) const CHUNKED_FROM_POSITIONS: u32 = 32_768;
 
@@ -71,7 +68,7 @@ pub(super) fn cluster(
     };
     cluster.engine = if is_sglang(&record.engine) {
         cluster.gpu_memory_utilization = None;
-        sglang(record, settings, model, (tensor, ranks), assumed)?
+        sglang(record, settings, (model, gpu), (tensor, stages, ranks), assumed)?
     } else {
         vllm(record, settings, (model, gpu), (tensor, stages), assumed)?
     };
@@ -183,7 +180,7 @@ pub(super) fn is_v0(record: &Record) -> bool {
 }
 
 /// Whether the benchmark client of this `SGLang` seeds its draws with 42 and not with 1 (1 in
-/// 0.5.9, 42 in 0.5.23).
+/// 0.5.13, 42 in 0.5.14).
 pub(super) fn seeds_with_42(record: &Record) -> bool {
     is_sglang(&record.engine) && version::of(record).is_some_and(|version| version >= SEED_42)
 }
@@ -242,8 +239,8 @@ fn grouped_blocks(
 fn sglang(
     record: &Record,
     settings: &Settings,
-    model: &ModelSpec,
-    (tensor, ranks): (u32, u32),
+    (model, gpu): (&ModelSpec, &GpuSpec),
+    (tensor, stages, ranks): (u32, u32, u32),
     assumed: &mut Vec<&'static str>,
 ) -> Result<EngineConfig, Skip> {
     let default = SglangConfig::default();
@@ -265,6 +262,20 @@ fn sglang(
         settings.mamba_radix_cache_strategy.or(is_plain.then_some(MambaStrategy::NoBuffer));
     let no_overlap = is_plain || strategy == Some(MambaStrategy::NoBuffer);
     let chunk = |size: i32| if size > 0 { (size / ranks.cast_signed()).max(1) } else { size };
+    let graphs = PrefillGraphs {
+        version: version.unwrap_or(EngineVersion::SGLANG),
+        model,
+        gpu,
+        stages,
+        ranks,
+        has_adapters: settings.enable_lora,
+        drafts: drafts.is_some(),
+        is_disaggregated: !settings.roles.is_empty(),
+    };
+    let captured = graphs.most_tokens();
+    let captures = settings.prefill_graphs.unwrap_or(captured.is_some());
+    // The others are SGLang's own choice, which is at most a chunk.
+    let most_captured = settings.max_prefill_graph.or(captured.filter(|most| *most < 8192));
     Ok(EngineConfig::Sglang(SglangConfig {
         mem_fraction_static: settings.mem_fraction_static,
         swa_full_tokens_ratio: settings.swa_full_tokens_ratio,
@@ -289,7 +300,8 @@ fn sglang(
         mamba_track_interval: settings.mamba_track_interval,
         disable_cuda_graph: settings.enforce_eager.unwrap_or(false),
         cuda_graph_max_bs_decode: settings.max_graph,
-        disable_prefill_cuda_graph: version.is_some_and(|version| version < PREFILL_GRAPHS),
+        disable_prefill_cuda_graph: Some(!captures),
+        cuda_graph_max_bs_prefill: most_captured.filter(|_| captures),
         speculation,
         ..default
     }))

@@ -61,6 +61,10 @@ pub(super) struct Settings {
     pub(super) enforce_eager: Option<bool>,
     /// The largest decode batch that replays a graph.
     pub(super) max_graph: Option<u32>,
+    /// Whether `SGLang` captures batches that prefill.
+    pub(super) prefill_graphs: Option<bool>,
+    /// Tokens of the largest.
+    pub(super) max_prefill_graph: Option<u32>,
     /// The number format that weights are read as, where that is told.
     pub(super) quantization: Option<String>,
     /// A flag chooses kernels, of which step times know nothing.
@@ -300,7 +304,6 @@ impl Settings {
             },
             "dtype" => only(is_sixteen_bits(&shown(value)))?,
             "enforce_eager" => self.enforce_eager = on()?,
-            "disable_cuda_graph" if is_sglang => self.enforce_eager = on()?,
             "quantization" => {
                 let told = shown(value).to_lowercase();
                 self.quantization = (told != "none").then_some(told);
@@ -313,8 +316,9 @@ impl Settings {
                 self.chooses_kernels |= !is_default_attention(&shown(value), record, gpu);
             }
             _ if KERNELS.contains(&flag) => self.chooses_kernels |= switch(value) != Some(false),
-            "max_cudagraph_capture_size" | "cuda_graph_max_bs" => {
-                self.max_graph = whole()?;
+            "max_cudagraph_capture_size" | "cuda_graph_max_bs" => self.max_graph = whole()?,
+            _ if is_sglang && flag.contains("cuda_graph") => {
+                self.take_graphs(flag, value, unmodelled)?;
             }
             "spec_decoding" if shown(value) == "none" => {}
             "spec_decoding" => return Err(skip::DRAFTS_NOT_STATED),
@@ -339,6 +343,30 @@ impl Settings {
             "max_lora_rank" => self.max_lora_rank = whole()?,
             "max_cpu_loras" => self.max_cpu_loras = whole()?,
             _ if flag.contains("lora") => return Err(skip::LORA),
+            _ => return Err(unmodelled()),
+        }
+        Ok(())
+    }
+
+    /// Takes a flag of what `SGLang` captures.
+    fn take_graphs(
+        &mut self,
+        flag: &str,
+        value: &Value,
+        unmodelled: impl Fn() -> Skip + Copy,
+    ) -> Result<(), Skip> {
+        let on = || switch(value).map(Some).ok_or_else(unmodelled);
+        match flag {
+            "disable_cuda_graph" => self.enforce_eager = on()?,
+            "enable_piecewise_cuda_graph" | "enforce_piecewise_cuda_graph" => {
+                self.prefill_graphs = on()?;
+            }
+            "disable_piecewise_cuda_graph" | "disable_prefill_cuda_graph" => {
+                self.prefill_graphs = on()?.map(|off| !off);
+            }
+            "piecewise_cuda_graph_max_tokens" | "cuda_graph_max_bs_prefill" => {
+                self.max_prefill_graph = Some(count(value).ok_or_else(unmodelled)?);
+            }
             _ => return Err(unmodelled()),
         }
         Ok(())

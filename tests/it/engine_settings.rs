@@ -9,7 +9,7 @@ use servecast::units::{Bytes, SimDuration};
 use servecast::workload::{Client, Workload};
 
 /// Qwen2.5-7B on one A10 (24 GB), three requests of 50 tokens.
-fn resolve(cluster: &str, engine: &str) -> Result<Scenario, ScenarioError> {
+fn file(cluster: &str, engine: &str) -> ScenarioFile {
     let text = format!(
         "name = 'settings'
          [workload]
@@ -23,8 +23,11 @@ fn resolve(cluster: &str, engine: &str) -> Result<Scenario, ScenarioError> {
          [cluster.engine]
          {engine}"
     );
-    let file: ScenarioFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
-    Scenario::resolve(file, None)
+    toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn resolve(cluster: &str, engine: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::resolve(file(cluster, engine), None)
 }
 
 fn refused(engine: &str, message: &str) {
@@ -202,6 +205,27 @@ fn a_resolved_engine_resolves_to_itself() {
         let again = Scenario::resolve(once.clone(), None).unwrap().written();
         assert_eq!(once, again, "{engine}");
     }
+}
+
+#[test]
+fn sglang_captures_prompts_of_models_that_it_has_tried() {
+    let captures = |model: &str, gpu: &str, keys: &str| {
+        let mut file = file("tensor_parallel_size = 8", &format!("type = 'sglang'\n{keys}"));
+        (file.cluster.model, file.cluster.gpu) = (model.to_owned(), gpu.to_owned());
+        let scenario = Scenario::resolve(file, None).unwrap();
+        let EngineConfig::Sglang(engine) = &scenario.first().cluster.engine else { panic!() };
+        let largest = engine.cuda_graph_max_bs_prefill;
+        assert_eq!(engine.disable_prefill_cuda_graph, Some(largest.is_none()), "{model} on {gpu}");
+        largest
+    };
+    assert_eq!(captures("Qwen/Qwen3-32B", "H200", ""), Some(8192));
+    assert_eq!(captures("google/gemma-4-31B-it", "H200", ""), None);
+    assert_eq!(captures("deepseek-ai/DeepSeek-V3", "H200", ""), Some(8192));
+    assert_eq!(captures("deepseek-ai/DeepSeek-V3", "B200", ""), None);
+    let told = "cuda_graph_max_bs_prefill = 4096";
+    assert_eq!(captures("deepseek-ai/DeepSeek-V3", "B200", told), Some(4096));
+    let on = "disable_prefill_cuda_graph = false";
+    assert_eq!(captures("deepseek-ai/DeepSeek-V3", "B200", on), Some(8192));
 }
 
 #[test]

@@ -35,6 +35,9 @@ impl EngineVersion {
     /// The vLLM whose schedulers the project follows.
     pub const VLLM: Self = Self::new(0, 33);
 
+    /// The SGLang whose schedulers the project follows.
+    pub const SGLANG: Self = Self::patched(0, 5, 23);
+
     /// The last vLLM that knows no engine but V0.
     pub const LAST_V0: Self = Self::new(0, 7);
 

@@ -1,6 +1,7 @@
 //! Rules and derived values of SGLang.
 
 mod pools;
+mod prefill_graphs;
 pub(super) mod speculation;
 
 use super::graphs::{ignored_rules, largest_rule, size_rules};
@@ -9,12 +10,13 @@ use super::{KvSource, Rules, ScenarioError, fail, lora, too_large};
 use crate::hardware::GpuSpec;
 use crate::model::layout::SglangLayout;
 use crate::model::{
-    Drafter, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
+    Drafter, EngineVersion, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
 };
 use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
 
 pub(super) use pools::keep;
+pub(crate) use prefill_graphs::PrefillGraphs;
 
 /// Factor of `schedule_conservativeness` where ranks are several: each expects answers to be shorter (SGLang 0.5.23,
 /// `sglang/srt/arg_groups/parallel_hook.py`).
@@ -86,7 +88,7 @@ fn graph_rules(sglang: &SglangConfig, rules: &mut Rules) {
             ("disable_cuda_graph_padding", sglang.disable_cuda_graph_padding),
         ];
         ignored_rules("disable_cuda_graph", &given, rules);
-    } else if sglang.disable_prefill_cuda_graph {
+    } else if sglang.disable_prefill_cuda_graph == Some(true) {
         ignored_rules("disable_prefill_cuda_graph", &[(prefill_most.0, has_prefill)], rules);
     }
 }
@@ -117,7 +119,7 @@ pub(super) fn resolve(
     sglang.chunked_prefill_size.get_or_insert((by_gpu / ranks).max(page));
     check_page(sglang, layout.page_size)?;
     let is_latent = model.is_latent();
-    resolve_graphs(sglang, cluster, model, gpu);
+    resolve_graphs(sglang, cluster, (model, drafter.is_some()), gpu);
     let graphs = graphs_mib(sglang, is_latent);
     resolve_memory(sglang, cluster, (model, drafter, layout), gpu, graphs)
 }
@@ -139,12 +141,11 @@ fn check_page(sglang: &SglangConfig, page: u32) -> Result<(), ScenarioError> {
     }
 }
 
-/// The captured batches (SGLang 0.5.23, `sglang/srt/arg_groups/memory_hook.py`). Prefill batches
-/// are captured on GPUs of NVIDIA only.
+/// The captured batches (SGLang 0.5.23, `sglang/srt/arg_groups/memory_hook.py`).
 fn resolve_graphs(
     sglang: &mut SglangConfig,
     cluster: &ClusterConfig,
-    model: &ModelSpec,
+    (model, drafts): (&ModelSpec, bool),
     gpu: &GpuSpec,
 ) {
     if sglang.disable_cuda_graph {
@@ -161,16 +162,25 @@ fn resolve_graphs(
     sglang.cuda_graph_max_bs_decode = decode.last().copied();
     sglang.cuda_graph_bs_decode = Some(decode);
     let chunk = u32::try_from(sglang.chunked_prefill_size.unwrap_or(0)).unwrap_or(0);
-    if gpu.vendor != "NVIDIA" {
-        sglang.disable_prefill_cuda_graph |=
-            sglang.cuda_graph_bs_prefill.is_none() && sglang.cuda_graph_max_bs_prefill.is_none();
+    let by_itself = PrefillGraphs {
+        version: EngineVersion::SGLANG,
+        model,
+        gpu,
+        stages: cluster.pipeline_parallel_size,
+        ranks: cluster.data_parallel_size,
+        has_adapters: cluster.lora.is_some(),
+        drafts,
+        is_disaggregated: cluster.disaggregation.is_some(),
     }
-    if sglang.disable_prefill_cuda_graph {
+    .most_tokens();
+    let is_told =
+        sglang.cuda_graph_bs_prefill.is_some() || sglang.cuda_graph_max_bs_prefill.is_some();
+    let is_off = *sglang.disable_prefill_cuda_graph.get_or_insert(by_itself.is_none() && !is_told);
+    if is_off {
         return;
     }
-    let is_latent = model.is_latent();
     let limits = [
-        is_latent.then_some(8192),
+        by_itself.or(model.is_latent().then_some(8192)),
         sglang.max_total_tokens,
         model.name.to_lowercase().contains("llama-2").then_some(4096),
     ];
@@ -183,7 +193,7 @@ fn resolve_graphs(
     };
     match prefill.last() {
         // Without chunks, or with tiny ones, there is no size to capture.
-        None => sglang.disable_prefill_cuda_graph = true,
+        None => sglang.disable_prefill_cuda_graph = Some(true),
         Some(&last) => {
             sglang.cuda_graph_max_bs_prefill = Some(last);
             sglang.cuda_graph_bs_prefill = Some(prefill);

@@ -144,5 +144,23 @@ fn an_old_sglang_captures_no_prompts() {
         };
         config.disable_prefill_cuda_graph
     };
-    assert!(is_without("v0.5.9") && !is_without("0.5.10.post1"));
+    assert_eq!([is_without("v0.5.9"), is_without("0.5.10.post1")], [Some(true), Some(false)]);
+}
+
+#[test]
+fn flags_say_what_sglang_captures_of_prompts() {
+    let graphs = |version: &str, flags: Value| {
+        let changes =
+            [("engine", json!({"name": "SGLang", "version": version})), ("engine_flags", flags)];
+        let EngineConfig::Sglang(config) = plan(&changes).unwrap().scenario.cluster.engine else {
+            panic!("SGLang")
+        };
+        (config.disable_prefill_cuda_graph, config.cuda_graph_max_bs_prefill)
+    };
+    assert_eq!(graphs("0.5.9", json!({"enable-piecewise-cuda-graph": true})), (Some(false), None));
+    assert_eq!(graphs("0.5.12", json!({"disable-piecewise-cuda-graph": true})), (Some(true), None));
+    assert_eq!(graphs("0.5.23", json!({"disable-prefill-cuda-graph": true})), (Some(true), None));
+    let most = json!({"piecewise-cuda-graph-max-tokens": 1024});
+    assert_eq!(graphs("0.5.12", most.clone()), (Some(false), Some(1024)));
+    assert_eq!(graphs("0.5.9", most), (Some(true), None));
 }
