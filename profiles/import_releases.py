@@ -25,6 +25,10 @@ def described(package, files):
         return json.load(answer)
 
 
+def numbers(version):
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
 def main():
     files = dict(argument.split("=", 1) for argument in sys.argv[1:])
     today = datetime.date.today().isoformat()
@@ -37,7 +41,6 @@ def main():
             for version, of in releases.items()
             if of and RELEASE.fullmatch(version)
         ]
-        numbers = lambda version: [int(number) for number in re.findall(r"\d+", version)]
         print(f"\n[{package}]")
         for day, version in sorted(days, key=lambda one: (one[0], numbers(one[1]))):
             print(f'"{version}" = "{day}"')
