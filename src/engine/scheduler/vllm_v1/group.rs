@@ -9,8 +9,9 @@
 //! A step of the group is a *tick*. Tick `t` computes the token at context `key + t` of a member.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
+use crate::des::Ascending;
 use crate::engine::scheduler::repeat;
 
 /// Where a member stands: constant while it is one.
@@ -47,12 +48,8 @@ impl Member {
 /// A member by its place in the batch and in the arena.
 pub(super) type Place = (u64, u32);
 
-/// Members whose last tick is in flight.
-#[derive(Debug, Clone, Default)]
-struct Ending {
-    tick: u64,
-    members: Vec<Place>,
-}
+/// Members by a tick, in order of admission. Requests that come one after the other and get answers of one length come in order.
+type Agenda = Ascending<(u64, u64, u32)>;
 
 /// Requests that decode in lock step.
 #[derive(Debug, Clone)]
@@ -65,17 +62,17 @@ pub(super) struct Group {
     count: u32,
     keys: i64,
     /// Keys of members, longest context first; those that left are skipped.
-    by_key: BinaryHeap<(i64, u64, u32)>,
+    by_key: Ascending<(Reverse<i64>, u64, u32)>,
     /// Members by the phase in which they need a block, in order of admission.
     phases: Vec<Vec<Place>>,
     /// The phase that claims blocks in the next tick.
     claiming: usize,
     /// Members by the last tick that may compute them.
-    by_last_tick: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    by_last_tick: Agenda,
     /// Members that finish before that tick, by the tick of their last token.
-    by_done_tick: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// Members whose last tick is in flight.
-    endings: VecDeque<Ending>,
+    by_done_tick: Agenda,
+    /// Members whose last tick is in flight, after that tick.
+    endings: VecDeque<(u64, Place)>,
     /// Rows of the tick in flight whose members have left.
     ghosts: u32,
     /// The last admission among members since the group was last empty.
@@ -98,11 +95,11 @@ impl Group {
             completed: 0,
             count: 0,
             keys: 0,
-            by_key: BinaryHeap::new(),
+            by_key: Ascending::default(),
             phases: vec![Vec::new(); block_size as usize],
             claiming: claiming_phase(block_size, 1),
-            by_last_tick: BinaryHeap::new(),
-            by_done_tick: BinaryHeap::new(),
+            by_last_tick: Ascending::default(),
+            by_done_tick: Ascending::default(),
             endings: VecDeque::new(),
             ghosts: 0,
             last_admission: 0,
@@ -129,8 +126,7 @@ impl Group {
 
     /// Members, those in their last tick included.
     pub(super) fn size(&self) -> usize {
-        let ending: usize = self.endings.iter().map(|ending| ending.members.len()).sum();
-        self.count as usize + ending
+        self.count as usize + self.endings.len()
     }
 
     /// No member was admitted after this number.
@@ -142,16 +138,16 @@ impl Group {
     pub(super) fn join(&mut self, slot: u32, member: Member) {
         self.count += 1;
         self.keys += member.key();
-        self.by_key.push((member.key(), member.admission, slot));
+        self.by_key.push((Reverse(member.key()), member.admission, slot));
         self.last_admission = self.last_admission.max(member.admission);
         let places = &mut self.phases[member.phase(self.block_size)];
         let at = places.partition_point(|place| place.0 < member.admission);
         places.insert(at, (member.admission, slot));
         let place = (member.admission, slot);
-        self.by_last_tick.push(Reverse((member.last_tick, place.0, place.1)));
+        self.by_last_tick.push((member.last_tick, place.0, place.1));
         // Whose last token comes from the step in which it joined leaves with that step.
         if member.joined < member.done_tick && member.done_tick < member.last_tick {
-            self.by_done_tick.push(Reverse((member.done_tick, place.0, place.1)));
+            self.by_done_tick.push((member.done_tick, place.0, place.1));
         }
     }
 
@@ -172,7 +168,7 @@ impl Group {
         Tick {
             rows: self.count,
             context: (self.keys + i64::from(self.count) * tick) as u64,
-            longest: self.by_key.peek().map_or(0, |(key, ..)| (key + tick) as u32),
+            longest: self.by_key.peek().map_or(0, |(key, ..)| (key.0 + tick) as u32),
         }
     }
 
@@ -185,8 +181,7 @@ impl Group {
 
     /// Members that the tick scheduled last computes for the last time leave the count.
     fn end_last_ticks(&mut self, member: impl Fn(u32) -> Option<Member>) {
-        let mut ending = Ending { tick: self.ticks, members: Vec::new() };
-        while let Some(&Reverse((last_tick, admission, slot))) = self.by_last_tick.peek() {
+        while let Some(&(last_tick, admission, slot)) = self.by_last_tick.peek() {
             let current = member(slot).filter(|m| m.admission == admission);
             let Some(current) = current else {
                 self.by_last_tick.pop();
@@ -197,11 +192,7 @@ impl Group {
             }
             self.by_last_tick.pop();
             self.discount(slot, &current);
-            ending.members.push((admission, slot));
-        }
-        if !ending.members.is_empty() {
-            ending.members.sort_unstable();
-            self.endings.push_back(ending);
+            self.endings.push_back((self.ticks, (admission, slot)));
         }
     }
 
@@ -211,9 +202,7 @@ impl Group {
         if !self.endings.is_empty() || self.ghosts > 0 {
             return 0;
         }
-        let first = |heap: &BinaryHeap<Reverse<(u64, u64, u32)>>| {
-            heap.peek().map_or(u64::MAX, |Reverse((tick, ..))| *tick)
-        };
+        let first = |agenda: &Agenda| agenda.peek().map_or(u64::MAX, |(tick, ..)| *tick);
         let leaves = first(&self.by_last_tick).saturating_sub(self.ticks);
         let finishes = first(&self.by_done_tick).saturating_sub(self.completed + 1);
         leaves.min(finishes)
@@ -251,10 +240,11 @@ impl Group {
     ) -> u32 {
         self.completed += 1;
         let alive = rows - std::mem::take(&mut self.ghosts);
-        if self.endings.front().is_some_and(|ending| ending.tick == self.completed) {
-            done.extend(self.endings.pop_front().map(|e| e.members).unwrap_or_default());
+        while let Some((_, place)) = self.endings.pop_front_if(|(tick, _)| *tick == self.completed)
+        {
+            done.push(place);
         }
-        while let Some(&Reverse((done_tick, admission, slot))) = self.by_done_tick.peek() {
+        while let Some(&(done_tick, admission, slot)) = self.by_done_tick.peek() {
             if done_tick > self.completed {
                 break;
             }
@@ -275,16 +265,12 @@ impl Group {
 
     /// A member leaves before its last tick; a tick in flight computes a row for nobody.
     pub(super) fn leave_early(&mut self, slot: u32, current: &Member) {
-        let ended = self.endings.iter_mut().find(|ending| ending.tick == current.last_tick);
-        match ended {
-            Some(ending) if ending.members.contains(&(current.admission, slot)) => {
-                ending.members.retain(|place| place.1 != slot);
-                if ending.members.is_empty() {
-                    let tick = ending.tick;
-                    self.endings.retain(|ending| ending.tick != tick);
-                }
+        let ending = (current.last_tick, (current.admission, slot));
+        match self.endings.iter().position(|other| *other == ending) {
+            Some(at) => {
+                self.endings.remove(at);
             }
-            _ => self.discount(slot, current),
+            None => self.discount(slot, current),
         }
         if self.ticks > self.completed && self.ticks > current.joined {
             self.ghosts += 1;
@@ -302,16 +288,17 @@ impl Group {
         let joined = |place: &Place| member(place.1).map_or(u64::MAX, |m| m.joined);
         let in_flight = (self.completed + 1..=self.ticks)
             .map(|tick| {
-                let ending = self.endings.iter().filter(|ending| ending.tick >= tick);
-                let ended = ending.flat_map(|ending| ending.members.iter());
-                let rows = members.iter().chain(ended).filter(|place| joined(place) < tick);
+                let ending = self.endings.iter().filter(|(last, _)| *last >= tick);
+                let rows = members
+                    .iter()
+                    .chain(ending.map(|(_, place)| place))
+                    .filter(|place| joined(place) < tick);
                 let mut rows: Vec<Place> = rows.copied().collect();
                 rows.sort_unstable();
                 rows
             })
             .collect();
-        let ended = self.endings.drain(..).flat_map(|ending| ending.members);
-        members.extend(ended);
+        members.extend(self.endings.drain(..).map(|(_, place)| place));
         members.sort_unstable();
         let ticks = self.ticks;
         let claiming = self.claiming;
