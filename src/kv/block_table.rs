@@ -28,6 +28,15 @@ pub struct BlockTable {
     pub(super) grouped: Option<Box<GroupTables>>,
 }
 
+/// The buffers of a table.
+#[derive(Debug)]
+pub struct Buffers {
+    shares: Vec<Share>,
+    numbers: Vec<BlockId>,
+    names: Vec<BlockHash>,
+    grouped: Option<Box<GroupTables>>,
+}
+
 impl BlockTable {
     /// The empty table of a sequence. The content of a private one is named only once it is
     /// [revealed](super::KvPool::reveal).
@@ -47,16 +56,24 @@ impl BlockTable {
         }
     }
 
-    /// Uses the buffers of a table that is empty again.
-    pub fn reuse(&mut self, other: &mut Self) {
-        self.shares = std::mem::take(&mut other.shares);
-        self.numbers = std::mem::take(&mut other.numbers);
-        self.names = std::mem::take(&mut other.names);
-        self.names.clear();
-        self.grouped = other.grouped.take();
-        if let Some(grouped) = &mut self.grouped {
+    /// Gives up the buffers of a table that is empty again.
+    pub fn take_buffers(&mut self) -> Buffers {
+        Buffers {
+            shares: std::mem::take(&mut self.shares),
+            numbers: std::mem::take(&mut self.numbers),
+            names: std::mem::take(&mut self.names),
+            grouped: self.grouped.take(),
+        }
+    }
+
+    /// Uses the buffers that another table gave up.
+    pub fn reuse(&mut self, buffers: Buffers) {
+        let Buffers { shares, numbers, mut names, mut grouped } = buffers;
+        names.clear();
+        if let Some(grouped) = &mut grouped {
             grouped.junction = 0;
         }
+        (self.shares, self.numbers, self.names, self.grouped) = (shares, numbers, names, grouped);
     }
 
     /// The next `blocks` blocks are cached now, the last of them before `next`.

@@ -96,11 +96,11 @@ impl Migrates for VllmV1 {
         if life.generated > 0 {
             sequence.status = Status::Preempted;
         }
-        self.name_chunks(&mut sequence, request);
-        self.livelock.end();
-        self.lacks_memory &= self.settings.policy == Policy::Fcfs;
         let key = sequence.key();
         let slot = self.insert(sequence);
+        self.name_chunks(slot, request);
+        self.livelock.end();
+        self.lacks_memory &= self.settings.policy == Policy::Fcfs;
         self.waiting.push_back(slot, key);
     }
 }

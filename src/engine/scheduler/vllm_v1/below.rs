@@ -6,7 +6,6 @@
 //! Written back, chunks go down when the first of their blocks is taken by another request.
 
 use super::VllmV1;
-use super::sequence::Sequence;
 use crate::engine::{Entry, Tiers};
 use crate::kv::ChunkNames;
 use crate::request::Request;
@@ -33,16 +32,17 @@ impl VllmV1 {
     }
 
     /// A request enters: tiers will know its chunks.
-    pub(super) fn name_chunks(&mut self, sequence: &mut Sequence, request: &Request) {
-        if self.offload.is_some() {
-            let names = ChunkNames::new(sequence.life.id, request, self.settings.block_size);
-            sequence.chunks = Some(Box::new(names));
-            return;
-        }
-        let Some(tiers) = &self.tiers else { return };
-        let names = ChunkNames::new(sequence.life.id, request, tiers.chunk_tokens());
+    pub(super) fn name_chunks(&mut self, slot: u32, request: &Request) {
+        let chunk_tokens = match &self.tiers {
+            _ if self.offload.is_some() => self.settings.block_size,
+            Some(tiers) => tiers.chunk_tokens(),
+            None => return,
+        };
+        let goes_down = self.offload.is_none() && self.writes_back();
+        let sequence = &mut self.sequences[slot as usize];
+        let names = ChunkNames::new(sequence.life.id, request, chunk_tokens);
         sequence.chunks = Some(Box::new(names));
-        if self.writes_back() {
+        if goes_down {
             // Nobody else asks for the blocks of a private sequence, but they go down like others.
             self.pool.reveal(&mut sequence.blocks, 0);
         }

@@ -229,19 +229,20 @@ impl Schedule for VllmV1 {
         if request.prompt_tokens >= self.settings.max_model_len {
             return Err(Finish::Rejected);
         }
-        let mut sequence =
-            Sequence::new(id, request, handoff, self.settings.block_size, self.naming);
-        self.name_chunks(&mut sequence, request);
+        // It is large: it is moved once, into its place.
+        let (block_size, naming) = (self.settings.block_size, self.naming);
+        let slot = self.insert(Sequence::new(id, request, handoff, block_size, naming));
+        self.name_chunks(slot, request);
+        let sequence = &mut self.sequences[slot as usize];
         if let Some(inputs) = &mut sequence.inputs
             && let Some(compiles) = request.inputs.as_ref().and_then(|inputs| inputs.grammar)
         {
             inputs.grammar_ready = self.clock.max(request.arrival) + compiles;
             self.grammars_until = self.grammars_until.max(inputs.grammar_ready);
         }
+        let key = sequence.key();
         self.livelock.end();
         self.lacks_memory &= self.settings.policy == Policy::Fcfs;
-        let key = sequence.key();
-        let slot = self.insert(sequence);
         self.waiting.push_back(slot, key);
         Ok(())
     }

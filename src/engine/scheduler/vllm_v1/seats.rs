@@ -6,13 +6,15 @@ use crate::ids::RequestId;
 
 impl VllmV1 {
     /// Gives a request a place, that of one that left if there is one.
-    pub(super) fn seat(&mut self, mut sequence: Sequence) -> u32 {
+    #[inline]
+    pub(super) fn seat(&mut self, sequence: Sequence) -> u32 {
         let id = sequence.life.id;
         if let Some(slot) = self.vacant.pop() {
             let place = &mut self.sequences[slot as usize];
             // The buffers of the one that left are used again.
-            sequence.blocks.reuse(&mut place.blocks);
+            let buffers = place.blocks.take_buffers();
             *place = sequence;
+            place.blocks.reuse(buffers);
             self.seated[slot as usize] = id;
             return slot;
         }
