@@ -247,23 +247,28 @@ impl<O: Observer> LaneRun<O> {
         let mut pulse = Pulse::default();
         loop {
             pulse.beat();
-            let arrives = self.inbox.get(self.told).map(|expected| expected.request.arrival);
-            let enters = self.inbox.front().filter(|_| self.told > 0).map(|first| first.queued);
-            let input = [arrives, enters].into_iter().flatten().min();
-            let wake = self.wake.filter(|&wake| input.is_none_or(|input| wake < input));
-            let Some(now) = wake.or(input) else { return };
-            if now > self.end || now > horizon || wake.is_some() && now == horizon {
+            let arrives = self.inbox.get(self.told);
+            let arrives = arrives.map_or(SimTime::MAX, |expected| expected.request.arrival);
+            let enters = if self.told > 0 { self.enters() } else { SimTime::MAX };
+            let (input, wake) = (arrives.min(enters), self.wake.unwrap_or(SimTime::MAX));
+            let (steps, now) = (wake < input, wake.min(input));
+            if now == SimTime::MAX || now > self.end || now > horizon || steps && now == horizon {
                 return;
             }
-            if wake.is_some() {
+            if steps {
                 // Requests that arrive before the next one reaches the engine do not disturb it.
-                self.advance(now, self.inbox.front().map(|first| first.queued));
-            } else if arrives == Some(now) {
+                self.advance(now, self.enters());
+            } else if arrives == now {
                 self.arrive(now);
             } else {
                 self.enter(now);
             }
         }
+    }
+
+    /// When the next request reaches the engine, as far as is known.
+    fn enters(&self) -> SimTime {
+        self.inbox.front().map_or(SimTime::MAX, |first| first.queued)
     }
 
     fn arrive(&mut self, now: SimTime) {
@@ -288,9 +293,9 @@ impl<O: Observer> LaneRun<O> {
         }
     }
 
-    fn advance(&mut self, now: SimTime, next_input: Option<SimTime>) {
+    fn advance(&mut self, now: SimTime, next_input: SimTime) {
         self.wake = None;
-        self.engine.expect_input(next_input.unwrap_or(SimTime::MAX));
+        self.engine.expect_input(next_input);
         let place = (self.id, &mut self.engine);
         if let Some(at) =
             drive::advance(place, Role::Whole, now, &mut self.outcome, &mut self.observer)
