@@ -240,8 +240,10 @@ impl Group {
     ) -> u32 {
         self.completed += 1;
         let alive = rows - std::mem::take(&mut self.ghosts);
-        while let Some((_, place)) = self.endings.pop_front_if(|(tick, _)| *tick == self.completed)
+        while let Some(&(tick, place)) = self.endings.front()
+            && tick == self.completed
         {
+            self.endings.pop_front();
             done.push(place);
         }
         while let Some(&(done_tick, admission, slot)) = self.by_done_tick.peek() {
