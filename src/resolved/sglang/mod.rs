@@ -162,7 +162,7 @@ fn resolve_graphs(
     sglang.cuda_graph_max_bs_decode = decode.last().copied();
     sglang.cuda_graph_bs_decode = Some(decode);
     let chunk = u32::try_from(sglang.chunked_prefill_size.unwrap_or(0)).unwrap_or(0);
-    let by_itself = PrefillGraphs {
+    let graphs = PrefillGraphs {
         version: EngineVersion::SGLANG,
         model,
         gpu,
@@ -171,16 +171,16 @@ fn resolve_graphs(
         has_adapters: cluster.lora.is_some(),
         drafts,
         is_disaggregated: cluster.disaggregation.is_some(),
-    }
-    .most_tokens();
+    };
     let is_told =
         sglang.cuda_graph_bs_prefill.is_some() || sglang.cuda_graph_max_bs_prefill.is_some();
-    let is_off = *sglang.disable_prefill_cuda_graph.get_or_insert(by_itself.is_none() && !is_told);
+    let is_off =
+        *sglang.disable_prefill_cuda_graph.get_or_insert(!graphs.are_captured() && !is_told);
     if is_off {
         return;
     }
     let limits = [
-        by_itself.or(model.is_latent().then_some(8192)),
+        Some(graphs.limit()),
         sglang.max_total_tokens,
         model.name.to_lowercase().contains("llama-2").then_some(4096),
     ];

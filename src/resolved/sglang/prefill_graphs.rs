@@ -13,10 +13,10 @@ const FIRST: EngineVersion = EngineVersion::patched(0, 5, 10);
 const WITH_DRAFTS: EngineVersion = EngineVersion::patched(0, 5, 11);
 /// Nor are sparse attention and experts whose kernels route.
 const WITH_SPARSE_ATTENTION: EngineVersion = EngineVersion::patched(0, 5, 13);
-/// Pieces are not compiled any more, but broken where they have to be.
-const BROKEN: EngineVersion = EngineVersion::patched(0, 5, 15);
+/// Graphs are not compiled in pieces any more, but broken where they have to be ("breakable").
+const BREAKABLE: EngineVersion = EngineVersion::patched(0, 5, 15);
 /// The first known to do so with latent attention, adapters and several ranks (0.5.16 does not).
-const BROKEN_WITH_ALL: EngineVersion = EngineVersion::patched(0, 5, 18);
+const BREAKABLE_WITH_ALL: EngineVersion = EngineVersion::patched(0, 5, 18);
 /// The first known to except Kimi Delta Attention, and to capture longer batches of latent attention (0.5.18 does
 /// neither).
 const LONGER: EngineVersion = EngineVersion::patched(0, 5, 20);
@@ -25,7 +25,7 @@ const LONGER: EngineVersion = EngineVersion::patched(0, 5, 20);
 const IMAGES: [(&str, EngineVersion); 6] = [
     ("Cohere2VisionForConditionalGeneration", LONGER),
     ("KimiK25ForConditionalGeneration", EngineVersion::patched(0, 5, 16)),
-    ("KimiK3ForConditionalGeneration", BROKEN_WITH_ALL),
+    ("KimiK3ForConditionalGeneration", BREAKABLE_WITH_ALL),
     ("MiniMaxM3SparseForConditionalGeneration", EngineVersion::patched(0, 5, 16)),
     ("Qwen3_5ForConditionalGeneration", EngineVersion::patched(0, 5, 16)),
     ("Qwen3_5MoeForConditionalGeneration", EngineVersion::patched(0, 5, 16)),
@@ -58,14 +58,19 @@ pub(crate) struct PrefillGraphs<'a> {
 impl PrefillGraphs<'_> {
     /// Tokens of the largest batch that it captures, where a chunk is no smaller; none if it captures none.
     pub(crate) fn most_tokens(&self) -> Option<u32> {
-        self.are_captured().then_some(match self.model.is_latent() {
+        self.are_captured().then(|| self.limit())
+    }
+
+    /// The same of one that is told to capture them.
+    pub(crate) fn limit(&self) -> u32 {
+        match self.model.is_latent() {
             true if self.version < LONGER => 2048,
             true => 8192,
             false => u32::MAX,
-        })
+        }
     }
 
-    fn are_captured(&self) -> bool {
+    pub(crate) fn are_captured(&self) -> bool {
         let architecture = self.model.architecture.as_str();
         let is_common = self.version >= FIRST
             && self.gpu.vendor == "NVIDIA"
@@ -73,10 +78,10 @@ impl PrefillGraphs<'_> {
             && !architecture.starts_with("DeepseekV4")
             && !self.has_images(architecture);
         is_common
-            && if self.version < BROKEN {
+            && if self.version < BREAKABLE {
                 self.are_compiled(architecture)
             } else {
-                self.are_broken(architecture)
+                self.are_breakable(architecture)
             }
     }
 
@@ -98,8 +103,8 @@ impl PrefillGraphs<'_> {
             && (!is_sparse || self.version >= WITH_SPARSE_ATTENTION)
     }
 
-    fn are_broken(&self, architecture: &str) -> bool {
-        let is_early = self.version < BROKEN_WITH_ALL;
+    fn are_breakable(&self, architecture: &str) -> bool {
+        let is_early = self.version < BREAKABLE_WITH_ALL;
         let is_hard = self.model.is_latent() || self.has_adapters || self.ranks > 1;
         // Its attention has no kernel for captured prefills.
         let is_deepseek = architecture == "DeepseekV3ForCausalLM" && self.is_blackwell();
