@@ -36,19 +36,6 @@ impl Reads {
     }
 }
 
-/// The time of the reads of one step: what [`DecodeReads`] says of it, without what a run of steps keeps.
-pub(super) fn secs(surface: &Surface, windowed: Option<&(f64, Window)>, shape: &StepShape) -> f64 {
-    let reads = Reads::of(shape);
-    if reads.sequences == 0.0 {
-        return 0.0;
-    }
-    let context = reads.context(shape.decode_context_tokens);
-    let mut line = surface.along(reads.sequences);
-    let full = line.at(context);
-    let Some((share, window)) = windowed else { return full };
-    (1.0 - share) * full + share * line.at(context.min(window.context()))
-}
-
 /// The time of these reads, by the tokens in the contexts of the decodes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cost) struct DecodeReads<'a> {

@@ -1,7 +1,7 @@
 //! Attention of a step: of heads and kinds that were measured, and the rest from the roofline.
 
 use super::grid::Surface;
-use super::reads::{self, DecodeReads};
+use super::reads::DecodeReads;
 use crate::cost::StepShape;
 use crate::cost::decode_run::DecodeAttention;
 use crate::cost::roofline::{AttentionSecs, DecodeTokens};
@@ -87,7 +87,7 @@ impl AttentionTimes {
             prefill += prefills.of(shape).1;
         }
         for part in &self.measured {
-            decode += reads::secs(&part.decode, part.windowed.as_ref(), shape);
+            decode += part.reads(shape).secs(shape.decode_context_tokens);
             prefill += part.prefill_secs(shape);
         }
         (decode, prefill)
