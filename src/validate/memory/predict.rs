@@ -186,13 +186,19 @@ fn refuse(start: &Start) -> Result<(), String> {
         ("kv_cache_memory_bytes_flag", "KV memory that a flag gives"),
         ("sglang.max_total_tokens_flag", "KV memory that a flag gives"),
     ];
-    match not_modelled.iter().find(|(key, _)| start.has(key)) {
+    let needs_none = |key: &str| key == "speculative" && drafts_from_the_prompt(start);
+    match not_modelled.iter().find(|(key, _)| start.has(key) && !needs_none(key)) {
         Some((_, what)) => Err(format!("{what} is not modelled")),
         None if start.logged_count("dp").unwrap_or(1) > 1 => {
             Err("data-parallel ranks are not predicted".to_owned())
         }
         None => Ok(()),
     }
+}
+
+/// Drafts that repeat what the prompt holds come without a model (`[ngram]` in vLLM's log).
+fn drafts_from_the_prompt(start: &Start) -> bool {
+    start.text("speculative").is_some_and(|told| told.to_lowercase().contains("ngram"))
 }
 
 fn cluster(

@@ -127,8 +127,17 @@ pub(super) fn gpu(start: &Start) -> Result<GpuSpec, String> {
         return Err("the record names no GPU".to_owned());
     };
     let named = SAME_MEMORY.iter().find(|(card, _)| *card == written).map(|(_, gpu)| *gpu);
-    let found = gpu_names::find(named.unwrap_or(written));
-    found.map(|(gpu, _)| gpu).ok_or_else(|| format!("{written} is not in the catalogue"))
+    let found = gpu_names::find(named.unwrap_or(written)).map(|(gpu, _)| gpu);
+    found.or_else(|| of_class(written)).ok_or_else(|| format!("{written} is not in the catalogue"))
+}
+
+/// The GPU of a class that is written `MI350X/MI355X class`, where all that it names have equal memory.
+fn of_class(written: &str) -> Option<GpuSpec> {
+    let names = written.strip_suffix(" class")?.split('/');
+    let gpus: Option<Vec<_>> = names.map(|name| Some(gpu_names::find(name)?.0)).collect();
+    let gpus = gpus?;
+    let first = gpus.first()?;
+    gpus.iter().all(|gpu| gpu.memory() == first.memory()).then(|| first.clone())
 }
 
 /// The type of KV of a start.

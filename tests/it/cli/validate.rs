@@ -59,6 +59,26 @@ fn parts_that_the_log_gives_add_up_to_its_kv_memory() {
 }
 
 #[test]
+fn drafts_of_the_prompt_need_no_memory_and_classes_of_equal_cards_are_known() {
+    let first = STARTS.lines().next().expect("a start");
+    let with = |gpu: &str, drafts: &str| {
+        let written = format!(r#""gpu": "{gpu}", "speculative": "{drafts}""#);
+        let text = first.replace(r#""gpu": "T4""#, &written);
+        let cli = Cli::new().file("starts.jsonl", &text);
+        let ran = cli.words("validate --memory starts.jsonl --format json").expect_exit(0);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout()).expect("JSON");
+        json["starts"][0]["kv_bytes"].as_u64()
+    };
+    let ngram = "SpeculativeConfig(draft_model='[ngram]', num_spec_tokens=10)";
+    assert!(with("T4", ngram).is_some());
+    assert!(with("T4", "SpeculativeConfig(method='mtp')").is_none());
+    let class = with("MI355X/MI350X class", ngram);
+    assert!(class.is_some());
+    assert_eq!(class, with("MI355X", ngram));
+    assert!(with("H100/H200 class", ngram).is_none(), "their memories differ");
+}
+
+#[test]
 fn what_the_log_says_of_memory_changes_no_prediction() {
     let of = |text: &str| {
         let cli = Cli::new().file("starts.jsonl", text);
