@@ -59,7 +59,7 @@ fn of_its_day(record: &Record) -> Option<EngineVersion> {
 }
 
 /// The newest release of an engine on a day.
-fn newest(engine: &str, day: Day) -> Option<EngineVersion> {
+pub(super) fn newest(engine: &str, day: Day) -> Option<EngineVersion> {
     let releases = RELEASES.get(&engine.to_lowercase())?.iter();
     let out = releases.filter(|(_, came_out)| **came_out <= day);
     // A fix of an older line may be younger than the newest release.

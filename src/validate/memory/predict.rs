@@ -287,10 +287,7 @@ fn vllm_v1(start: &Start, model: &ModelSpec, block_size: u32) -> VllmConfig {
     let enforce_eager = start.says("enforce_eager").unwrap_or(false);
     VllmConfig {
         start_up: VllmStartUp {
-            version: start
-                .text("engine_version")
-                .filter(|_| start.version().is_some())
-                .map(str::to_owned),
+            version: start.version().map(|version| version.to_string()),
             sampler,
         },
         block_size,

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::model::EngineVersion;
 use crate::validate::record::RecordError;
+use crate::validate::version::{self, Day};
 
 /// A start: one JSON object. What its log does not say is absent; what was inferred stands under `inferred`, apart.
 #[derive(Debug, Clone)]
@@ -116,8 +117,10 @@ impl Start {
         self.logged_text("quality").unwrap_or("-")
     }
 
+    /// The version that the log tells, or else the newest release of its day.
     pub(super) fn version(&self) -> Option<EngineVersion> {
-        EngineVersion::parse(self.text("engine_version")?)
+        let told = self.text("engine_version").and_then(EngineVersion::parse);
+        told.or_else(|| version::newest(self.engine(), Day::parse(self.logged_text("date")?)?))
     }
 
     /// The engine, and of vLLM the band of its version.

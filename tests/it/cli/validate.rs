@@ -79,6 +79,20 @@ fn drafts_of_the_prompt_need_no_memory_and_classes_of_equal_cards_are_known() {
 }
 
 #[test]
+fn a_start_without_a_version_has_the_newest_release_of_its_day() {
+    let first = STARTS.lines().next().expect("a start");
+    let parts = |version: &str| {
+        let text = first.replace(r#""engine_version": "0.10.2""#, version);
+        let cli = Cli::new().file("starts.jsonl", &text);
+        let ran = cli.words("validate --memory starts.jsonl --format json").expect_exit(0);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout()).expect("JSON");
+        json["starts"][0]["parts_bytes"].clone()
+    };
+    assert_eq!(parts(r#""date": "2025-09-20""#), parts(r#""engine_version": "0.10.2""#));
+    assert_ne!(parts(r#""date": "2025-09-20""#), parts(r#""engine_version": null"#));
+}
+
+#[test]
 fn what_the_log_says_of_memory_changes_no_prediction() {
     let of = |text: &str| {
         let cli = Cli::new().file("starts.jsonl", text);
