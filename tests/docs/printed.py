@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""Whether the pages for users show what the program prints.
+
+Usage: tests/docs/printed.py [--update] [--self-test] [SERVECAST]
+
+SERVECAST is the program (default: target/release/servecast). Each `text` block of README.md and docs/*.md is compared with
+what a command of the `sh` block before it prints; where another command made it, a comment before the block names that:
+`<!-- printed by: servecast run ... -->`. Commands run in a folder with the files that readers have. What a block shows has to
+be printed in its order; lines between may be left out, and `...` within a line stands for words. Blocks of commands, and
+those of NOT_RUN, are not compared.
+
+--update writes what is printed now into the pages, as far as lines differ in figures alone.
+--self-test tries this script on pages and a program of its own.
+"""
+
+import argparse
+import concurrent.futures
+import functools
+import pathlib
+import re
+import shlex
+import stat
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+# Of blocks whose first line begins so, why no command is run for them.
+NOT_RUN = {
+    "FAIL       burst": "a scenario of the suite has to be changed first",
+    "serving Qwen/Qwen3-14B at": "serves until it is told to end",
+    "like = \"L40S\"": "a part of a file",
+    '{"families"': "the form of an output",
+}
+# Pages whose commands take minutes even when optimised.
+SLOW = {"docs/which-router.md"}
+# What differs between runs and machines.
+MASKS = [(re.compile(r"\bin \d[\d.]* (µs|ms|s|min)\b"), "in TIME")]
+COMMANDS = ("servecast ", "cargo ", "docker ", "mkdir ")
+SMALL = """name = 'small'
+[workload]
+num_requests = 10
+arrivals = { type = 'poisson', rate_per_s = 2.0 }
+lengths = { type = 'fixed', input_tokens = 64, output_tokens = 8 }
+[cluster]
+model = 'Qwen/Qwen3-8B'
+gpu = 'H100'
+"""
+LIMIT_S = 120
+AT_ONCE = 2
+
+
+class Block:
+    """A `text` block of a page, with the commands that may have printed it."""
+
+    def __init__(self, page, first, lines, commands):
+        self.page, self.first, self.lines, self.commands = page, first, lines, commands
+
+    def is_of_commands(self):
+        return all(line.startswith(COMMANDS) or not line for line in self.lines)
+
+    def why_not_run(self):
+        """The entry of a list that says that the block is not run, if one does."""
+        if self.page in SLOW:
+            return self.page
+        return next((start for start in NOT_RUN if self.lines and self.lines[0].startswith(start)), None)
+
+
+def commands_of(lines):
+    """The program's commands of a shell block, lines that go on joined, comments off."""
+    joined = "\n".join(lines).replace("\\\n", " ").split("\n")
+    bare = [" ".join(line.split(" #")[0].split()) for line in joined]
+    bare = ["servecast" if line.startswith("cargo run --release") else line for line in bare]
+    return [line for line in bare if line.split(" ")[0] == "servecast"]
+
+
+def blocks_of(page, text):
+    """The `text` blocks of a page and the first scenario that it shows, which its commands call `my.toml`."""
+    lines = text.split("\n")
+    found, commands, named, mine, at = [], [], None, None, 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if told := re.fullmatch(r"<!-- printed by: (.*) -->", line):
+            named = commands_of([told[1]])
+        if not line.startswith("```"):
+            continue
+        first = at
+        while not lines[at].startswith("```"):
+            at += 1
+        inside = lines[first:at]
+        at += 1
+        if line == "```sh":
+            commands = commands_of(inside)
+        elif line == "```toml" and mine is None:
+            mine = "\n".join(inside) + "\n"
+        elif line == "```text":
+            found.append(Block(page, first, inside, named or commands))
+            named = None
+    return found, mine
+
+
+def folder_of_a_reader(folder, mine):
+    for name in ("scenarios", "docs", "profiles", "traces"):
+        (folder / name).symlink_to(ROOT / name)
+    files = {"now.toml": SMALL, "found.toml": (ROOT / "docs/tutorial/found.toml").read_text(encoding="utf-8")}
+    if mine:
+        files["my.toml"] = mine
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+@functools.cache
+def printed(program, command, mine):
+    """What a command prints, each stream apart and both as they come; or why it does not."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder_of_a_reader(pathlib.Path(folder), mine)
+        words = [str(program), *shlex.split(command)[1:]]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=LIMIT_S, check=False)
+        except subprocess.TimeoutExpired:
+            return None, f"{command}: takes more than {LIMIT_S} s"
+    if done.returncode not in (0, 1):
+        return None, f"{command}: exit code {done.returncode}: {done.stderr.strip()}"
+    return [done.stdout.split("\n"), done.stderr.split("\n"), (done.stderr + done.stdout).split("\n")], None
+
+
+def masked(line):
+    for pattern, word in MASKS:
+        line = pattern.sub(word, line)
+    return line.rstrip()
+
+
+def is_line(shown, got):
+    """Whether a line is the one that a page shows; `...` stands for words."""
+    parts = [" ".join(part.split()) for part in masked(shown).split(" ...")]
+    if len(parts) == 1:
+        return masked(shown) == masked(got)
+    got, at = " ".join(masked(got).split()), 0
+    for number, part in enumerate(parts):
+        found = got.find(part, at)
+        if found < 0 or (number == 0 and found > 0):
+            return False
+        at = found + len(part)
+    return True
+
+
+def shape(line):
+    """A line without its figures."""
+    return " ".join(re.sub(r"[+-]?\d[\d.,]*", "0", masked(line)).split())
+
+
+def is_alike(shown, got):
+    return " ..." not in shown and shape(shown) == shape(got)
+
+
+def follow(lines, output, alike):
+    """
+    The lines of a block as an output has them, one after the other, with what stands between them left out; and the number
+    of the first that it has not. Where `alike`, a line with other figures will do.
+    """
+    found, after = [], 0
+    for number, shown in enumerate(lines):
+        if shown.strip() in ("...", "…", ""):
+            found.append(shown)
+            continue
+        there = (at for at in range(after, len(output)) if is_line(shown, output[at]))
+        at = next(there, None)
+        if at is None and alike:
+            at = next((at for at in range(after, len(output)) if is_alike(shown, output[at])), None)
+            shown = output[at].rstrip() if at is not None else shown
+        if at is None:
+            return found, number
+        found.append(shown)
+        after = at + 1
+    return found, None
+
+
+def compare(program, block, mine):
+    """Nothing where a command prints the block; else what is wrong, and the lines that may take its place."""
+    where = f"{block.page}:{block.first}"
+    if not block.commands:
+        return f"{where}: no command is before this block; NOT_RUN may say why", None
+    nearest, wrong, better = -1, None, None
+    for command in block.commands:
+        outputs, problem = printed(program, command, mine)
+        if problem:
+            wrong = wrong or f"{where}: {problem}"
+            continue
+        for output in outputs:
+            _, missing = follow(block.lines, output, alike=False)
+            if missing is None:
+                return None, None
+            anew, unlike = follow(block.lines, output, alike=True)
+            better = better or (anew if unlike is None else None)
+            if missing > nearest:
+                nearest = missing
+                wrong = f"{where}: `{command}` does not print line {block.first + missing + 1}: {block.lines[missing]}"
+    return wrong, better
+
+
+def check(program, folder, update):
+    """All that is wrong, as sentences, and the number of blocks that were compared."""
+    pages = [folder / "README.md", *sorted((folder / "docs").glob("*.md"))]
+    wrong, used, tasks = [], set(), []
+    for path in pages:
+        page = path.relative_to(folder).as_posix()
+        blocks, mine = blocks_of(page, path.read_text(encoding="utf-8"))
+        for block in blocks:
+            if block.is_of_commands():
+                continue
+            reason = block.why_not_run()
+            if reason:
+                used.add(reason)
+            else:
+                tasks.append((path, block, mine))
+    wrong += [f"no block is `{entry}`, which is not run" for entry in [*NOT_RUN, *SLOW] if entry not in used]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        results = list(pool.map(lambda task: compare(program, task[1], task[2]), tasks))
+    for (path, block, _), (problem, better) in zip(tasks, results):
+        if not problem:
+            continue
+        if update and better:
+            lines = path.read_text(encoding="utf-8").split("\n")
+            lines[block.first : block.first + len(block.lines)] = better
+            path.write_text("\n".join(lines), encoding="utf-8")
+            print(f"{block.page}:{block.first}: written anew")
+        else:
+            wrong.append(problem)
+    return wrong, len(tasks)
+
+
+def self_test():
+    """Tries good and bad pages on a program that prints three lines."""
+    good = "```sh\nservecast run\n```\n\n```text\nA     1.5 ms\n...\nC  3\n```\n"
+    cases = {
+        "a true page": (good, None),
+        "another figure": (good.replace("1.5", "1.6"), "does not print"),
+        "a line that is not printed": (good.replace("C  3", "C  3\nD  4"), "does not print"),
+        "lines in another order": (good.replace("A     1.5 ms\n...\nC  3", "C  3\n...\nA     1.5 ms"), "does not print"),
+        "words left out": (good.replace("A     1.5 ms", "A ... ms"), None),
+        "another command, named": (f"```sh\nservecast none\n```\n<!-- printed by: servecast run -->\n{good[24:]}", None),
+        "no command": ("```text\nA     1.5 ms\n```\n", "no command"),
+        "a failing command": (good.replace("servecast run", "servecast fail"), "exit code 2"),
+        "commands alone": ("```text\nservecast run\n```\n", None),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        program = folder / "program"
+        program.write_text(
+            '#!/bin/sh\n[ "$1" = fail ] && exit 2\n[ "$1" = run ] && printf "A     1.5 ms\\nB\\nC  3\\n"\nexit 0\n', encoding="utf-8"
+        )
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        (folder / "docs").mkdir()
+        page = folder / "README.md"
+        lists = NOT_RUN.copy(), SLOW.copy()
+        NOT_RUN.clear(), SLOW.clear()
+        for name, (text, expected) in cases.items():
+            page.write_text(text, encoding="utf-8")
+            wrong, _ = check(program, folder, update=False)
+            told = "; ".join(wrong)
+            if bool(expected) != bool(told) or (expected or "") not in told:
+                sys.exit(f"{name}: expected {expected}, got: {told}")
+        page.write_text(good.replace("1.5", "1.6"), encoding="utf-8")
+        check(program, folder, update=True)
+        if page.read_text(encoding="utf-8") != good:
+            sys.exit("--update does not write the figure that is printed")
+        NOT_RUN["nothing"] = "stale"
+        if not check(program, folder, update=False)[0]:
+            sys.exit("an entry that is of no block passes")
+        NOT_RUN.clear()
+        NOT_RUN.update(lists[0]), SLOW.update(lists[1])
+    print(f"{len(cases) + 2} cases hold")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("servecast", nargs="?", default=ROOT / "target/release/servecast", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        self_test()
+        return
+    wrong, compared = check(arguments.servecast.resolve(), ROOT, arguments.update)
+    print(f"{compared} blocks are compared with what is printed")
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()
