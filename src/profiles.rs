@@ -87,6 +87,7 @@ const MODEL_FILES: &[(&str, &str)] = files!["models":
     "gpt-oss-120b-eagle3",
     "gpt-oss-20b",
     "kimi-k2-instruct",
+    "kimi-k2-thinking",
     "kimi-k2.5",
     "kimi-k2.5-nvfp4",
     "kimi-k2.6-nvfp4",

@@ -184,6 +184,8 @@ mod tests {
     fn models_of_images_are_captured_where_that_was_tried() {
         let of = |model: &'static str| move |version| most(version, model, "H100").is_some();
         assert_eq!([10, 16, 23].map(of("nvidia/Kimi-K2.6-NVFP4")), [false, false, true]);
+        assert_eq!([10, 16, 23].map(of("moonshotai/Kimi-K2.5")), [false, false, true]);
+        assert_eq!([10, 14, 23].map(of("moonshotai/Kimi-K2-Thinking")), [true, true, true]);
         assert_eq!([10, 16, 23].map(of("Qwen/Qwen3.5-35B-A3B")), [false, true, true]);
         assert_eq!([10, 23].map(of("google/gemma-4-26B-A4B")), [false, false]);
         assert_eq!([10, 23].map(of("meta-llama/Llama-4-Scout-17B-16E-Instruct")), [true, true]);
