@@ -13,6 +13,7 @@
 //! Or the destination first, as SGLang does it (SGLang 0.5.23): a request goes to a decode instance, which sets
 //! memory aside; then to a prefill instance, which writes its KV and its first token there.
 
+mod conditional;
 mod faults;
 mod held;
 mod led;

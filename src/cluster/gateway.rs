@@ -5,6 +5,7 @@
 //! * `queue.rs` and a file for each order: who is sent first
 //! * `pool.rs`: the instances that serve one model
 //! * `sessions.rs`: which conversations have requests where
+//! * `prospect.rs`: where Dynamo's router would send a request
 //! * `bucket.rs`: how fast requests may come
 
 mod bucket;
@@ -12,6 +13,7 @@ mod drr;
 mod fcfs;
 mod pool;
 mod priority;
+mod prospect;
 mod queue;
 mod room;
 mod sessions;

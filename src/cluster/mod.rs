@@ -77,6 +77,14 @@ impl Cluster {
         }
     }
 
+    /// The instances that tell of their caches, where the router of those that requests are sent to first listens or not.
+    pub fn heard(&self, listens: bool) -> Range<usize> {
+        let (entrances, count) = (self.entrances() as usize, self.instances.len());
+        let decodes_too = self.disaggregation.as_ref().is_some_and(Disaggregation::hears_caches);
+        let first = if listens { 0 } else { entrances };
+        first..if decodes_too { count } else { entrances }
+    }
+
     /// Whether requests for this instance, which prefills, have memory set aside elsewhere first.
     pub fn goes_to_destination_first(&self, instance: InstanceId) -> bool {
         self.disaggregation.as_ref().is_some_and(|parts| {

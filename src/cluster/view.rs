@@ -79,6 +79,12 @@ impl<'a> Steps<'a> {
     pub fn token_budget(&self, id: InstanceId) -> u32 {
         self.0[id.index()].scheduler().token_budget()
     }
+
+    /// The blocks of KV memory of an instance, where they are counted.
+    pub fn kv_blocks(&self, id: InstanceId) -> Option<u32> {
+        let blocks = self.0[id.index()].scheduler().load().kv_blocks;
+        (blocks > 0).then_some(blocks)
+    }
 }
 
 /// The instances as a router sees them. What it does not [need](super::router::Needs) is empty.
@@ -105,6 +111,24 @@ pub struct ClusterView<'a> {
     /// The instances that get no requests, by id; never all of them. The gateway knows them to be down,
     /// or they have as many outstanding requests as they may.
     pub down: &'a [InstanceId],
+}
+
+impl<'a> ClusterView<'a> {
+    /// Of instances, of which some get no requests, with nothing that was counted or reported.
+    pub fn plain(now: SimTime, instances: &'a [Instance], down: &'a [InstanceId]) -> Self {
+        Self {
+            now,
+            instances: instances.len() as u32,
+            outstanding: &[],
+            sessions: &[],
+            signals: &[],
+            signals_age: SimDuration::ZERO,
+            caches: Caches::UNKNOWN,
+            adapters: AdapterView::default(),
+            steps: Steps::of(instances),
+            down,
+        }
+    }
 }
 
 impl ClusterView<'_> {

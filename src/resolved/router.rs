@@ -1,5 +1,6 @@
 //! The rules of routers.
 
+mod conditional;
 mod makers;
 
 use super::groups::{Asked, ReplicaGroup, asked};
@@ -152,6 +153,9 @@ fn dynamo(config: &DynamoConfig, cluster: &ClusterConfig, rules: &mut Rules) {
     let path = |key: &str| format!("cluster.router.dynamo.{key}");
     if let Err((key, rule)) = config.check() {
         rules.broken(&path(key), &rule);
+    }
+    if config.conditional_disagg.is_some() {
+        conditional::rules(cluster, rules);
     }
     let mut refuse = |path: &str, what: &str| {
         rules.broken(path, &format!("{what} is not modelled"));

@@ -26,8 +26,8 @@ pub struct DisaggregationConfig {
     pub local_prefill: Option<LocalPrefillConfig>,
 }
 
-/// Prompts that a decode replica computes itself: those for which one of the conditions holds, as with Dynamo's
-/// conditional disaggregation.
+/// Prompts that a decode replica computes itself: those for which one of the conditions holds, as with the
+/// conditional disaggregation of Dynamo 0.2 to 0.4. That of 1.6 is a setting of its router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::dynamo_conditional::DynamoConditionalDisagg;
+
 /// How Dynamo's KV router weighs what is cached and what is booked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
@@ -56,6 +58,9 @@ pub struct DynamoConfig {
     /// Classes of requests with queues of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<DynamoPolicy>,
+    /// Which prompts are computed where they are decoded; none if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conditional_disagg: Option<DynamoConditionalDisagg>,
     /// Tokens of a block; those of the engine's, which they have to be, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_cache_block_size: Option<u32>,
@@ -86,6 +91,7 @@ impl Default for DynamoConfig {
             session_affinity_ttl_secs: None,
             worker_selection: None,
             policy: None,
+            conditional_disagg: None,
             kv_cache_block_size: None,
             kv_event_lag_ms: 0.0,
         }
@@ -96,6 +102,13 @@ impl DynamoConfig {
     /// Whether requests may wait at the router.
     pub fn holds_requests(&self) -> bool {
         self.router_queue_threshold.is_some() || self.policy.is_some()
+    }
+
+    /// Share of `max_num_batched_tokens` in booked prefill tokens above which a replica that prefills is busy, for
+    /// prompts that may be computed elsewhere.
+    pub fn prefill_busy_threshold(&self) -> Option<f64> {
+        let own = self.conditional_disagg.and_then(|rules| rules.prefill_busy_threshold);
+        own.or(self.router_queue_threshold)
     }
 
     /// The first setting that is out of its range, with the rule it breaks.
@@ -142,6 +155,13 @@ impl DynamoConfig {
                     let rule = format!("must have thresholds of at least 0, got {value}");
                     return Err(("worker_selection", rule));
                 }
+            }
+        }
+        if let Some(rules) = &self.conditional_disagg {
+            rules.check(self.router_queue_threshold)?;
+            if !self.use_kv_events {
+                let rule = "needs use_kv_events: it looks at what replicas that decode have cached";
+                return Err(("conditional_disagg", rule.to_owned()));
             }
         }
         self.policy

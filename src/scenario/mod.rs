@@ -10,6 +10,7 @@ mod cluster;
 mod cuda_graph;
 mod disaggregation;
 mod dynamo;
+mod dynamo_conditional;
 mod dynamo_planner;
 mod engine;
 mod expert_parallel;
@@ -49,6 +50,7 @@ pub use dynamo::{
     DynamoBucket, DynamoClass, DynamoConfig, DynamoPolicy, DynamoQueueOrder, DynamoSelection,
     DynamoTwoTier,
 };
+pub use dynamo_conditional::{DynamoConditionalDisagg, DynamoConditionalPolicy};
 pub use dynamo_planner::{DynamoPlannerConfig, LoadPredictor, OptimizationTarget};
 pub use engine::{EngineConfig, MambaCacheMode, Policy, VllmConfig, VllmStartUp};
 pub use expert_parallel::{ExchangeConfig, ExchangeKind, ExpertParallelConfig};

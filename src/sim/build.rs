@@ -84,10 +84,8 @@ pub fn cluster_priced_by(
 
 /// Makes sure that a router that listens to caches can hear all of them.
 fn told_of_caches(mut cluster: Cluster) -> Result<Cluster, ScenarioError> {
-    let entrances = cluster.entrances() as usize;
-    let listens = cluster.router.needs().cache_events;
-    if !listens || cluster.instances[..entrances].iter_mut().all(Instance::tell_cache_events_shown)
-    {
+    let heard = cluster.heard(cluster.router.needs().cache_events);
+    if cluster.instances[heard].iter_mut().all(Instance::tell_cache_events_shown) {
         return Ok(cluster);
     }
     let problem = "`use_kv_events` needs replicas that tell of their prefix caches: vLLM v1 and SGLang with one, of a \

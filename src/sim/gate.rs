@@ -96,7 +96,7 @@ impl<W: Source> Simulation<W> {
     /// Whether a replica may have a place: those that compute prompts beside what they decode always have one.
     fn may_send(&self, model: ModelId) -> bool {
         let parts = self.cluster.disaggregation.as_ref();
-        let computes_beside = parts.is_some_and(|parts| parts.local_prefill().is_some());
+        let computes_beside = parts.is_some_and(Disaggregation::computes_prompts);
         computes_beside || self.gateway.has_place(model)
     }
 

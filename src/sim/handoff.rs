@@ -78,6 +78,11 @@ impl<W: Source> Simulation<W> {
 
     /// Sends a request whose prompt is computed to an instance that decodes.
     pub(super) fn send_on(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
+        // A router that looks for it in the caches of those that decode knows them as they are now.
+        if let Some(segments) = self.parts().looked_for(id) {
+            let decodes = self.cluster.entrances()..self.cluster.instances.len() as u32;
+            self.hear_of_caches(now, decodes, &segments, observer);
+        }
         let seen = self.seen(now);
         let Cluster { instances, disaggregation, .. } = &mut self.cluster;
         let parts = disaggregation.as_mut().expect("instances have roles");

@@ -23,6 +23,10 @@ impl<W: Source> Simulation<W> {
             self.send_to_decode(now, transit, decode, observer);
             return Some(decode);
         }
+        if let Some(decode) = self.find_conditionally(now, transit, observer) {
+            self.send_to_decode(now, transit, decode, observer);
+            return Some(decode);
+        }
         let entrances = self.cluster.entrances();
         let local = self.cluster.disaggregation.as_ref()?.local_prefill()?;
         if local.max_new_tokens.is_some() {

@@ -4,6 +4,7 @@
 //! machines what they want and schedules it; [`Observer`]s hear what happened.
 
 mod build;
+mod conditional;
 mod counts;
 mod dead_ends;
 mod drafting;

@@ -15,13 +15,13 @@ impl<W: Source> Simulation<W> {
     /// The same run, in which instances tell of their caches if the router listens.
     pub(super) fn told_of_caches(mut self) -> Self {
         self.outcome.tells_first_tokens = self.gateway.tells_lifecycle();
-        if self.gateway.hears_caches() {
-            let entrances = self.cluster.entrances() as usize;
-            for instance in &mut self.cluster.instances[..entrances] {
-                instance.tell_cache_events_shown();
-            }
-            self.told_until = vec![SimTime::ZERO; entrances];
-            self.forgets_from = vec![SimTime::MAX; entrances];
+        let heard = self.cluster.heard(self.gateway.hears_caches());
+        if !heard.is_empty() {
+            self.told_until = vec![SimTime::ZERO; heard.end];
+            self.forgets_from = vec![SimTime::MAX; heard.end];
+        }
+        for instance in &mut self.cluster.instances[heard] {
+            instance.tell_cache_events_shown();
         }
         self
     }
@@ -29,8 +29,12 @@ impl<W: Source> Simulation<W> {
     /// The router hears what came of an instance that went on.
     pub(super) fn tell_router(&mut self, now: SimTime, instance: InstanceId, role: Role) {
         let mut first_tokens = std::mem::take(&mut self.outcome.first_tokens);
-        for id in first_tokens.drain(..).filter(|_| role == Role::Whole) {
-            self.gateway.prefilled(id);
+        for id in first_tokens.drain(..) {
+            match (role, &mut self.cluster.disaggregation) {
+                (Role::Whole, _) => self.gateway.prefilled(id),
+                (Role::Decode, Some(parts)) => parts.computed(id),
+                _ => {}
+            }
         }
         self.outcome.first_tokens = first_tokens;
         let computed_at = self.outcome.computed_at.take();
@@ -97,7 +101,11 @@ impl<W: Source> Simulation<W> {
             *told_until = at.max(*told_until);
             (*told_until, event)
         });
-        self.gateway.hear(&mut self.cluster.router, now, instance, timed.collect());
+        let timed = timed.collect();
+        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
+            (Role::Decode, Some(parts)) => parts.hear(now, instance, timed),
+            _ => self.gateway.hear(&mut self.cluster.router, now, instance, timed),
+        }
     }
 
     /// Requests that waited at the router go where it sends them now.
@@ -133,5 +141,8 @@ impl<W: Source> Simulation<W> {
     pub(super) fn is_forgotten(&mut self, now: SimTime) {
         self.gateway.released(&mut self.cluster.router, now);
         assert!(self.cluster.router.is_at_rest(), "L1: the router counts requests that have left");
+        let parts = self.cluster.disaggregation.as_mut();
+        let is_at_rest = parts.is_none_or(|parts| parts.is_router_at_rest(now));
+        assert!(is_at_rest, "L1: the router of those that decode counts requests that have left");
     }
 }

@@ -13,6 +13,7 @@ mod check;
 #[cfg(feature = "cli")]
 mod cli;
 mod cluster_report;
+mod conditional_disagg;
 mod conformance;
 mod container;
 mod data_parallel;

@@ -1,6 +1,6 @@
 //! Prompts that the decode side computes itself, because they are short, because it has most of them cached, or
 //! because the prefill side is busy (Dynamo's conditional disaggregation, 0.2 to 0.4, `disagg_router`:
-//! `max-local-prefill-length` and `max-prefill-queue-size`).
+//! `max-local-prefill-length` and `max-prefill-queue-size`). That of 1.6 is in [`conditional`](super::conditional).
 
 use super::Disaggregation;
 use crate::engine::Instance;

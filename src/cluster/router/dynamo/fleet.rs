@@ -17,6 +17,8 @@ pub struct Member {
     pub worker: u32,
     /// The most tokens of a step of the worker, where they are told.
     pub max_num_batched_tokens: Option<u64>,
+    /// The KV blocks of the worker, where they are told.
+    pub total_kv_blocks: Option<u64>,
     /// What requests may require or prefer of the worker.
     pub taints: Arc<[String]>,
 }
@@ -24,7 +26,7 @@ pub struct Member {
 impl Member {
     /// Of a worker of which nothing else is known.
     pub fn of(worker: u32) -> Self {
-        Self { worker, max_num_batched_tokens: None, taints: [].into() }
+        Self { worker, max_num_batched_tokens: None, total_kv_blocks: None, taints: [].into() }
     }
 
     pub(super) fn batch(&self) -> u64 {

@@ -15,6 +15,7 @@
 //! * `waiting.rs`, `classes.rs`: who waits, and who is next
 //! * `service.rs`: all of it, from arrival to departure
 //! * `routing.rs`, `on_the_way.rs`: that as a router of the simulation
+//! * `conditional.rs`: which prompts are computed where they are decoded
 //!
 //! Prompts are chains of block names: equal names mean equal content from the begin of the prompt on. Left out: load models
 //! of prefills (`router_prefill_load_model`), `router_approximate_cache_policy=lru`, shared caches, synchronisation of
@@ -24,6 +25,7 @@
 mod approximate;
 mod choice;
 mod classes;
+pub mod conditional;
 mod cost;
 mod fleet;
 mod index;
@@ -52,7 +54,7 @@ pub use index::{Index, Threads};
 pub use knowledge::Tier;
 pub use load::{Load, Loads};
 pub use routing::Dynamo;
-pub use service::{Decision, KvRouter, Outcome, Potential};
+pub use service::{Decision, KvRouter, Outcome, Potential, Prospect};
 
 /// A rank of a router's workers, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,12 @@
 //! nothing with any other have none, and are only counted. What is left to chance is drawn from the seed's stream `router`.
 //!
 //! A pool of instances that prefill what others decode tracks no active blocks; the pool of those that decode looks at
-//! its load alone, without prefill tokens, and shares no blocks.
+//! its load alone, without prefill tokens, and shares no blocks. Where those that decode compute some prompts themselves,
+//! [`conditional`] has what differs.
+
+mod conditional;
+
+use std::sync::Arc;
 
 use super::knowledge::Tier;
 use super::on_the_way::OnTheWay;
@@ -29,6 +34,8 @@ pub struct Dynamo {
     stream: Stream,
     block_size: u32,
     lag: SimDuration,
+    /// Whether its instances decode, and compute some prompts themselves.
+    computes_some: bool,
     instances: u32,
     /// Of those, the ones that were down as it looked last.
     down: Vec<InstanceId>,
@@ -62,15 +69,7 @@ impl Dynamo {
         let config = match pool {
             Pool::Aggregated => config.clone(),
             Pool::Prefill => DynamoConfig { router_track_active_blocks: false, ..config.clone() },
-            Pool::Decode => DynamoConfig {
-                overlap_score_credit: 0.0,
-                router_track_prefill_tokens: false,
-                router_assume_kv_reuse: false,
-                router_predicted_ttl_secs: None,
-                router_queue_threshold: None,
-                policy: None,
-                ..config.clone()
-            },
+            Pool::Decode => conditional::of_decodes(config),
         };
         let block_size = config.kv_cache_block_size.unwrap_or(BLOCK_SIZE);
         Self {
@@ -78,6 +77,7 @@ impl Dynamo {
             stream: seed.stream("router", 0),
             block_size,
             lag: SimDuration::from_secs_f64(config.kv_event_lag_ms / 1e3),
+            computes_some: pool == Pool::Decode && config.conditional_disagg.is_some(),
             config,
             instances: 0,
             down: Vec::new(),
@@ -96,10 +96,21 @@ impl Dynamo {
         request: RequestView<'_>,
         view: &ClusterView<'_>,
     ) -> Routed {
+        let options = self.options(request);
+        self.offer_with(now, request, options, view)
+    }
+
+    fn offer_with(
+        &mut self,
+        now: SimTime,
+        request: RequestView<'_>,
+        options: Option<Options>,
+        view: &ClusterView<'_>,
+    ) -> Routed {
         let now = self.clock.at(now);
         self.see_fleet(now, view);
         self.take_in(now);
-        let (key, ask) = (RequestKey(u64::from(request.id.0)), self.ask(request));
+        let (key, ask) = (RequestKey(u64::from(request.id.0)), self.ask(request, options));
         self.router.arrive(now, ask, &mut self.stream, &mut self.outcomes);
         let own = self.outcomes.iter().position(|outcome| outcome.key() == key);
         own.map_or(Routed::Waits, |own| offered(&self.outcomes.remove(own)).1)
@@ -155,8 +166,12 @@ impl Dynamo {
 
     fn see_fleet(&mut self, now: SimTime, view: &ClusterView<'_>) {
         for id in self.instances..view.instances {
-            let batch = Some(u64::from(view.steps.token_budget(InstanceId(id))));
-            let member = Member { max_num_batched_tokens: batch, ..Member::of(id) };
+            let instance = InstanceId(id);
+            let member = Member {
+                max_num_batched_tokens: Some(u64::from(view.steps.token_budget(instance))),
+                total_kv_blocks: view.steps.kv_blocks(instance).map(u64::from),
+                ..Member::of(id)
+            };
             self.router.add(now, Rank(id), member, &mut self.stream, &mut self.outcomes);
         }
         self.instances = self.instances.max(view.instances);
@@ -198,26 +213,34 @@ impl Dynamo {
         }
     }
 
-    fn ask(&mut self, request: RequestView<'_>) -> Ask {
+    /// What a request asks for that is sent as all are.
+    fn options(&self, request: RequestView<'_>) -> Option<Options> {
+        let own = self.session(request);
+        if self.computes_some { Some(conditional::prefilled_elsewhere(own)) } else { own }
+    }
+
+    fn session(&self, request: RequestView<'_>) -> Option<Options> {
+        let session = request.session.filter(|_| self.config.session_affinity_ttl_secs.is_some());
+        let session = session.map(|session| u64::from(session.0));
+        session.map(|session| Options { session: Some(session), ..Options::default() })
+    }
+
+    fn ask(&mut self, request: RequestView<'_>, options: Option<Options>) -> Ask {
         let blocks = request.prompt_tokens / self.block_size;
         self.names.clear();
-        if request.content.segments.is_some() && self.config.router_assume_kv_reuse {
+        let looks_for_names = self.config.router_assume_kv_reuse || self.computes_some;
+        if request.content.segments.is_some() && looks_for_names {
             let RequestView { id, content, prompt_tokens, adapter, .. } = request;
             let (size, ahead) = (self.block_size, Lookahead::None);
             let mut hasher = ChainHasher::new(id, content, prompt_tokens, adapter, size, ahead);
             hasher.extend(prompt_tokens, &mut self.names);
         }
         let named = self.names.iter().map(|name| name.number()).collect();
-        let session = request.session.filter(|_| self.config.session_affinity_ttl_secs.is_some());
-        let options = session.map(|session| {
-            let session = Some(u64::from(session.0));
-            Options { session, ..Options::default() }.into()
-        });
         Ask {
             key: RequestKey(u64::from(request.id.0)),
             prompt_tokens: u64::from(request.prompt_tokens),
             prompt: Prompt { named, blocks },
-            options,
+            options: options.map(Arc::new),
         }
     }
 }
@@ -243,7 +266,7 @@ impl Route for Dynamo {
 
     fn needs(&self) -> Needs {
         // A pool that looks at its load alone needs no caches.
-        let looks = self.config.overlap_score_credit > 0.0;
+        let looks = self.config.overlap_score_credit > 0.0 || self.computes_some;
         let cache_events = looks && self.config.use_kv_events;
         Needs { lifecycle: true, cache_events, ..Needs::NOTHING }
     }

@@ -1,5 +1,7 @@
 //! The router as a whole: requests come, wait, are booked and leave; engines tell what they cache.
 
+mod prospect;
+
 use super::choice::{Candidates, Draw};
 use super::classes::{Class, Classes};
 use super::cost::{Pool, State, Weights, cached_tokens, preferred};
@@ -13,6 +15,8 @@ use super::waiting::Waiting;
 use super::{Ask, Options, Overlap, Prompt, Rank, Rejection, RequestKey};
 use crate::scenario::{DynamoConfig, DynamoSelection};
 use crate::units::{SimDuration, SimTime};
+
+pub use prospect::Prospect;
 
 /// Where a request was sent.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,8 +1,10 @@
-//! Laws of the parts against slow oracles, and decisions worked by hand; those of the index are in [`index`].
+//! Laws of the parts against slow oracles, and decisions worked by hand; those of the index are in
+//! [`index`], those of questions without a booking in [`prospect`].
 
 #![allow(clippy::float_cmp, reason = "costs of small numbers are exact")]
 
 mod index;
+mod prospect;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -164,7 +164,12 @@ impl Replay {
                     match op {
                         Op::Add => {
                             let taints = taints.clone();
-                            let member = Member { worker, max_num_batched_tokens, taints };
+                            let member = Member {
+                                worker,
+                                max_num_batched_tokens,
+                                total_kv_blocks: None,
+                                taints,
+                            };
                             router.add(*now, rank, member, draws, &mut outcomes);
                         }
                         Op::Remove => router.remove(*now, rank, draws, &mut outcomes),

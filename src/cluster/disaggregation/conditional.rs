@@ -1,0 +1,89 @@
+//! Prompts that instances compute which decode them, where Dynamo's router says so (NVIDIA Dynamo 1.6.1, conditional
+//! disaggregation). The rule itself is in [`dynamo::conditional`](crate::cluster::router::dynamo::conditional).
+
+use std::sync::Arc;
+
+use super::Disaggregation;
+use crate::cluster::router::dynamo::Prospect;
+use crate::cluster::router::{Routed, Router};
+use crate::engine::Instance;
+use crate::ids::{InstanceId, RequestId};
+use crate::kv::CacheEvent;
+use crate::request::{RequestView, Segment};
+use crate::scenario::DynamoConditionalDisagg;
+use crate::units::SimTime;
+
+impl Disaggregation {
+    /// When instances that decode compute prompts, by Dynamo's router; nothing where it does not say, or somebody
+    /// outside leads requests.
+    pub fn conditional(&self) -> Option<DynamoConditionalDisagg> {
+        match &self.decode_router {
+            Router::Dynamo(router) if self.led.is_none() => router.conditional().copied(),
+            _ => None,
+        }
+    }
+
+    /// Whether instances that decode may compute prompts, whoever says so.
+    pub fn computes_prompts(&self) -> bool {
+        self.local_prefill.is_some() || self.conditional().is_some()
+    }
+
+    /// Where a request would be decoded now, by the place among instances that decode, and what is there.
+    pub fn prospect(
+        &mut self,
+        request: RequestView<'_>,
+        instances: &[Instance],
+        now: SimTime,
+    ) -> Option<Prospect> {
+        let decodes = &instances[self.roles.entrances() as usize..];
+        self.gateway.prospect(&mut self.decode_router, decodes, now, request)
+    }
+
+    /// A request goes to the instance that was looked at for it, which computes its prompt too; `None` where it does
+    /// not.
+    pub fn pin(
+        &mut self,
+        request: RequestView<'_>,
+        prospect: &Prospect,
+        instances: &[Instance],
+        now: SimTime,
+    ) -> Option<InstanceId> {
+        let first = self.roles.entrances();
+        let decodes = &instances[first as usize..];
+        let pinned = (request, InstanceId(prospect.rank.0));
+        match self.gateway.pin(&mut self.decode_router, decodes, now, pinned) {
+            Routed::To(decode) => Some(InstanceId(first + decode.0)),
+            Routed::Waits | Routed::Full | Routed::Nowhere | Routed::Unavailable => None,
+        }
+    }
+
+    /// Whether the router of instances that decode is told what their caches hold.
+    pub fn hears_caches(&self) -> bool {
+        self.gateway.hears_caches()
+    }
+
+    /// What the prompt of a request quotes that is about to be sent on, where its router looks for it in several caches.
+    pub fn looked_for(&self, id: RequestId) -> Option<Arc<[Segment]>> {
+        let looks = self.hears_caches() && self.roles.decodes > 1;
+        self.prefilling.get(&id).filter(|_| looks)?.content.segments.clone()
+    }
+
+    /// The prompt of a request is computed, by an instance that decodes it.
+    pub fn computed(&mut self, id: RequestId) {
+        if self.conditional().is_some() {
+            self.gateway.prefilled(id);
+        }
+    }
+
+    /// The cache of an instance that decodes has changed by `now`, or is going to, at these moments.
+    pub fn hear(&mut self, now: SimTime, decode: InstanceId, events: Vec<(SimTime, CacheEvent)>) {
+        let decode = InstanceId(decode.0 - self.roles.entrances());
+        self.gateway.hear(&mut self.decode_router, now, decode, events);
+    }
+
+    /// Whether the router of instances that decode has forgotten all requests, as far as it has been told.
+    pub fn is_router_at_rest(&mut self, now: SimTime) -> bool {
+        self.gateway.released(&mut self.decode_router, now);
+        self.decode_router.is_at_rest()
+    }
+}

@@ -1,0 +1,213 @@
+//! Prompts that are computed where they are decoded, because Dynamo's router says so.
+
+use rand::RngExt;
+use servecast::metrics::RequestRecord;
+use servecast::rng::{Seed, Stream};
+use servecast::units::SimDuration;
+
+use super::support::{resolve, run_text as run};
+
+/// So many replicas of each kind behind Dynamo's router with these settings.
+fn scenario(settings: &str, parts: [u32; 2], workload: &str) -> String {
+    let [prefills, decodes] = parts;
+    format!(
+        "name = 'x'\n[cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\ngpu = 'H100-SXM5-80GB'\n\
+         router = {{ dynamo = {{ {settings} }} }}\n\
+         disaggregation = {{ prefill_replicas = {prefills}, decode_replicas = {decodes}, \
+         transfer = {{ nic_gb_per_s = 1.0, latency_us = 100.0 }} }}\n\
+         [cluster.step_time]\ntype = 'linear'\nbase_us = 5000.0\nprefill_token_us = 20.0\n\
+         decode_seq_us = 50.0\n[workload]\n{workload}"
+    )
+}
+
+fn conditional(rules: &str) -> String {
+    format!("conditional_disagg = {{ {rules} }}")
+}
+
+/// Prompts of 300 tokens, of which 200 are one of five beginnings.
+fn repeating(rate: f64) -> String {
+    format!(
+        "num_requests = 150\narrivals = {{ type = 'poisson', rate_per_s = {rate} }}\n\
+         [workload.lengths]\ntype = 'prefix_repetition'\nprefixes = 5\nprefix_tokens = 200\n\
+         suffix_tokens = 100\noutput_tokens = 40\n"
+    )
+}
+
+fn seeded(text: &str, seed: u64) -> String {
+    text.replacen("name = 'x'", &format!("name = 'x'\nseed = {seed}"), 1)
+}
+
+const BURST: &str = "num_requests = 40\narrivals = { type = 'constant', rate_per_s = 200.0 }\n\
+                     lengths = { type = 'fixed', input_tokens = 8000, output_tokens = 2 }";
+
+/// How many requests are computed where they are decoded, and how many KV caches travel.
+fn shares(text: &str) -> (u64, u64) {
+    let (counts, recorder) = run(text);
+    assert_eq!(counts.finished, recorder.requests.len() as u64, "{text}");
+    let is_here = |record: &&RequestRecord| record.transfer == SimDuration::ZERO;
+    let here = recorder.requests.iter().filter(is_here).count() as u64;
+    let carried = recorder.carried.transfers;
+    assert_eq!(here + carried, counts.finished, "each is computed here or carried: {text}");
+    (here, carried)
+}
+
+#[test]
+fn prompts_of_which_little_is_missing_are_computed_where_they_are_decoded() {
+    // Twelve blocks of a beginning, 192 tokens, are cached on the decode side once one of its kind has been there.
+    // Of 300 tokens 108 are missing then, a share of 0.36.
+    for (rules, expected) in [
+        ("", (145, 5)),
+        ("eff_isl_threshold = 109", (145, 5)),
+        ("eff_isl_threshold = 108", (0, 150)),
+        ("eff_isl_ratio_threshold = 0.361", (145, 5)),
+        ("eff_isl_ratio_threshold = 0.36", (0, 150)),
+        // What is new as a whole has a share of 1, which is never below a bound.
+        ("eff_isl_ratio_threshold = 1.0", (145, 5)),
+        ("policy = 'prefill_load', prefill_busy_threshold = 1.0", (0, 150)),
+        ("policy = 'isl_or_load', prefill_busy_threshold = 1.0", (145, 5)),
+        ("decode_busy_threshold = 0.0", (0, 150)),
+        ("decode_busy_threshold = 0.9", (145, 5)),
+    ] {
+        let text = scenario(&conditional(rules), [1, 1], &repeating(1.0));
+        assert_eq!(shares(&text), expected, "{rules}");
+    }
+}
+
+#[test]
+fn prompts_are_computed_where_they_are_decoded_while_the_prefill_side_is_busy() {
+    let here = |rules: &str| shares(&scenario(&conditional(rules), [1, 1], BURST)).0;
+    // The first one is booked until its prefill is over, after 165 ms, and so on: all come within 200 ms.
+    let any = here("policy = 'prefill_load', prefill_busy_threshold = 0.0");
+    assert_eq!(any, 38, "one at 0 ms and one after 165 ms are prefilled apart");
+    // A step takes 8192 tokens: one prompt of 8000 is within it, and two are not.
+    let more = here("policy = 'prefill_load', prefill_busy_threshold = 1.0");
+    assert!((30..any).contains(&more), "{more}");
+    assert_eq!(here("policy = 'prefill_load', prefill_busy_threshold = 40.0"), 0);
+    assert_eq!(here("policy = 'isl_or_load', prefill_busy_threshold = 0.0"), any);
+    // The decode side takes what it has room for.
+    let rules = "policy = 'prefill_load', prefill_busy_threshold = 0.0, decode_busy_threshold = ";
+    let narrow = here(&format!("{rules}0.05"));
+    assert!(narrow < any, "{narrow} of {any}");
+}
+
+#[test]
+fn a_rule_that_nothing_meets_changes_nothing() {
+    for seed in 0..4 {
+        println!("seed {seed}");
+        let workload = repeating(4.0 + seed as f64);
+        let with = |settings: &str| {
+            let text = scenario(settings, [2, 1], &workload);
+            run(&seeded(&text, seed)).1.requests
+        };
+        let plain = with("");
+        for rules in ["eff_isl_threshold = 0", "decode_busy_threshold = 0.0"] {
+            assert_eq!(with(&conditional(rules)), plain, "seed {seed}: {rules}");
+        }
+        assert_ne!(with(&conditional("")), plain, "seed {seed}: it changes something");
+    }
+}
+
+/// A rule of any kind.
+fn rules(random: &mut Stream) -> String {
+    let mut rules = ["isl_bounding", "prefill_load", "isl_or_load"]
+        .map(|policy| format!("policy = '{policy}'"))[random.random_range(0..3)]
+    .clone();
+    if !rules.contains("isl_bounding") {
+        rules += &format!(", prefill_busy_threshold = {}", random.random_range(0.0..0.3));
+    }
+    if random.random_bool(0.5) {
+        rules += &format!(", eff_isl_threshold = {}", random.random_range(0..400));
+    }
+    if random.random_bool(0.5) {
+        rules += &format!(", eff_isl_ratio_threshold = {}", random.random_range(0.0..1.0));
+    }
+    if random.random_bool(0.4) {
+        rules += &format!(", decode_busy_threshold = {}", random.random_range(0.0..0.05));
+    }
+    rules
+}
+
+/// Debug builds watch that loads return to zero where all requests have left.
+#[test]
+fn whatever_the_rule_every_request_is_computed_once_and_equal_seeds_are_equal_runs() {
+    let mut here = 0;
+    for seed in 0..12 {
+        println!("seed {seed}");
+        let random = &mut Seed(seed).stream("conditional", 0);
+        let mut settings = conditional(&rules(random));
+        if random.random_bool(0.3) {
+            settings += ", kv_event_lag_ms = 20.0";
+        }
+        if random.random_bool(0.3) {
+            settings += ", router_temperature = 0.5";
+        }
+        if random.random_bool(0.3) {
+            settings += ", overlap_score_credit = 0.0";
+        }
+        let parts = [random.random_range(1..4), random.random_range(1..4)];
+        let workload = repeating(random.random_range(2.0..60.0));
+        let text = seeded(&scenario(&settings, parts, &workload), seed);
+        here += shares(&text).0;
+        assert_eq!(run(&text).1.requests, run(&text).1.requests, "seed {seed}");
+    }
+    assert!(here > 200, "{here} of 1800 are computed where they are decoded");
+}
+
+#[test]
+fn what_has_no_meaning_is_refused_by_name() {
+    let parts = "disaggregation = { prefill_replicas = 1, decode_replicas = 1, transfer = { nic_gb_per_s = 1.0 } }";
+    let with = |rules: &str| {
+        scenario(&conditional(rules), [1, 1], &repeating(1.0)).replace(", latency_us = 100.0", "")
+    };
+    let path = "cluster.router.dynamo.conditional_disagg";
+    for (text, problem) in [
+        (with("").replace(parts, "replicas = 2"), format!("{path}: needs cluster.disaggregation")),
+        (
+            with("").replace("transfer = ", "local_prefill = { max_new_tokens = 9 }, transfer = "),
+            "cluster.disaggregation.local_prefill: decides the same".to_owned(),
+        ),
+        (
+            with("").replace("transfer = ", "protocol = { type = 'reserve' }, transfer = "),
+            format!("{path}: needs the protocol `pull`: with `reserve`"),
+        ),
+        (
+            with("").replace("[workload]", "[cluster.engine]\ntype = 'sglang'\n[workload]"),
+            format!("{path}: needs the protocol `pull`: with `reserve`"),
+        ),
+        (
+            with("").replace(
+                "[workload]",
+                "[cluster.engine]\ntype = 'vllm_v1'\nenable_prefix_caching = false\n[workload]",
+            ),
+            format!("{path}: looks at the prefix caches"),
+        ),
+        (
+            with("").replace("{ dynamo = { ", "{ dynamo = { use_kv_events = false, "),
+            format!("{path}: needs use_kv_events"),
+        ),
+        (
+            with("eff_isl_ratio_threshold = 1.5"),
+            format!("{path}.eff_isl_ratio_threshold: must be from 0 to 1"),
+        ),
+        (
+            with("decode_busy_threshold = -1.0"),
+            format!("{path}.decode_busy_threshold: must be at least 0"),
+        ),
+        (
+            with("prefill_busy_threshold = 1.0"),
+            format!("{path}.prefill_busy_threshold: has no meaning: `isl_bounding`"),
+        ),
+        (
+            with("policy = 'isl_or_load'"),
+            format!("{path}.prefill_busy_threshold: must be given for `isl_or_load`"),
+        ),
+        (with("policy = 'cache_or_load'"), "cache_or_load".to_owned()),
+        (with("eff_isl = 3"), "eff_isl".to_owned()),
+    ] {
+        let error = resolve(&text).expect_err("it is refused");
+        assert!(error.contains(&problem), "{problem}: {error}");
+    }
+    let inherits = with("policy = 'isl_or_load'");
+    let inherits = inherits.replace("{ dynamo = { ", "{ dynamo = { router_queue_threshold = 1.0, ");
+    assert!(resolve(&inherits).is_ok(), "the threshold of the queue is taken");
+}
