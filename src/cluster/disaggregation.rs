@@ -252,11 +252,28 @@ impl Disaggregation {
         instances: &[Instance],
         now: SimTime,
     ) -> Option<InstanceId> {
-        let first = self.roles.entrances();
-        let decodes = &instances[first as usize..];
-        match self.gateway.route(&mut self.decode_router, decodes, now, request) {
-            Routed::To(decode) => Some(InstanceId(first + decode.0)),
+        match self.offer_decode(request, instances, now) {
+            Routed::To(decode) => Some(decode),
             Routed::Waits | Routed::Full | Routed::Nowhere | Routed::Unavailable => None,
+        }
+    }
+
+    fn offer_decode(
+        &mut self,
+        request: RequestView<'_>,
+        instances: &[Instance],
+        now: SimTime,
+    ) -> Routed {
+        let decodes = &instances[self.roles.entrances() as usize..];
+        let offer = self.gateway.route(&mut self.decode_router, decodes, now, request);
+        self.of_all(offer)
+    }
+
+    /// The same with the instance by its number among all.
+    fn of_all(&self, offer: Routed) -> Routed {
+        match offer {
+            Routed::To(decode) => Routed::To(InstanceId(self.roles.entrances() + decode.0)),
+            other => other,
         }
     }
 
@@ -271,8 +288,8 @@ impl Disaggregation {
         self.hold(id, prefill);
     }
 
-    /// The prefill of a request is done: the request, and the instance that decodes it; `None` where
-    /// all are known to be down.
+    /// The prefill of a request is done: the request, and the instance that decodes it, or whether it waits for one;
+    /// none where all are known to be down.
     ///
     /// # Panics
     /// When no prefill instance took it.
@@ -281,10 +298,10 @@ impl Disaggregation {
         id: RequestId,
         instances: &[Instance],
         now: SimTime,
-    ) -> Option<(Request, InstanceId)> {
+    ) -> (Request, Routed) {
         let request = self.prefilling.remove(&id).expect("a prefill instance computed it");
-        let decode = self.route_decode(request.view(id), instances, now)?;
-        Some((request, decode))
+        let offer = self.offer_decode(request.view(id), instances, now);
+        (request, offer)
     }
 
     /// A request left the instance that decoded it.

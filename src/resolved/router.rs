@@ -155,7 +155,7 @@ fn dynamo(config: &DynamoConfig, cluster: &ClusterConfig, rules: &mut Rules) {
         rules.broken(&path(key), &rule);
     }
     if config.conditional_disagg.is_some() {
-        conditional::rules(cluster, rules);
+        conditional::rules(config, cluster, rules);
     }
     let mut refuse = |path: &str, what: &str| {
         rules.broken(path, &format!("{what} is not modelled"));

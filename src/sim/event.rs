@@ -130,5 +130,8 @@ impl<W: Source> Simulation<W> {
         if !self.at_router.is_empty() {
             self.release_waiting(now, observer);
         }
+        if !self.at_decodes.is_empty() {
+            self.release_decodes(now, observer);
+        }
     }
 }

@@ -115,8 +115,8 @@ impl<W: Source> Simulation<W> {
             }
         };
         let Some(transit) = gate.room.transit(id) else { return false };
-        let local = self.send_past_prefill(now, transit, observer);
-        let offer = local.map_or_else(|| self.dispatch(now, transit, observer), Routed::To);
+        let past = self.send_past_prefill(now, transit, observer);
+        let offer = past.unwrap_or_else(|| self.dispatch(now, transit, observer));
         if offer == Routed::Unavailable && !self.gateway.waits_for_place(model) {
             if let Some(gate) = &mut self.gate {
                 gate.room.leave(id);

@@ -1,11 +1,12 @@
 //! What the loop does where some instances prefill and others decode.
 
+use super::conditional::Prompt;
 use super::drive::{self, Gone};
 use super::event::Event;
 use super::observe::{Observer, Occurrence};
 use super::run::Simulation;
 use super::source::Source;
-use crate::cluster::{Ask, Cluster, Disaggregation, Order, Role, Transfer, Wires};
+use crate::cluster::{Ask, Cluster, Disaggregation, Order, Role, Routed, Transfer, Wires};
 use crate::des::Class;
 use crate::engine::Finish;
 use crate::engine::scheduler::Handoff;
@@ -86,15 +87,33 @@ impl<W: Source> Simulation<W> {
         let seen = self.seen(now);
         let Cluster { instances, disaggregation, .. } = &mut self.cluster;
         let parts = disaggregation.as_mut().expect("instances have roles");
-        let Some((request, instance)) = parts.hand_over(id, instances, seen) else {
-            self.strand(now, id, observer);
-            return;
-        };
+        let (request, offer) = parts.hand_over(id, instances, seen);
+        match offer {
+            Routed::To(instance) => {
+                let transit = self.transit.put(id, request);
+                self.send_computed_on(now, transit, instance, observer);
+            }
+            Routed::Waits => {
+                let transit = self.transit.put(id, request);
+                self.wait_for_decode(id, transit, Prompt::Computed);
+            }
+            Routed::Full | Routed::Nowhere | Routed::Unavailable => self.strand(now, id, observer),
+        }
+    }
+
+    /// A request whose prompt is computed goes to an instance that decodes.
+    pub(super) fn send_computed_on(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        let (id, _) = self.transit.get(transit);
         if let Some(faults) = &mut self.faults {
             faults.moved(id, instance);
         }
         observer.on(now, Occurrence::Forwarded(id, instance));
-        let transit = self.transit.put(id, request);
         self.pass_front_end(now, instance, Event::Enqueue { instance, transit });
     }
 

@@ -4,28 +4,28 @@ use super::event::Event;
 use super::observe::{Observer, Occurrence};
 use super::run::Simulation;
 use super::source::Source;
+use crate::cluster::Routed;
 use crate::ids::InstanceId;
 use crate::request::Segment;
 use crate::units::SimTime;
 
 impl<W: Source> Simulation<W> {
     /// Sends a request to an instance that decodes, to be computed there from its first token, if the
-    /// conditions for that hold; to which.
+    /// conditions for that hold; to which, or whether it waits for one.
     pub(super) fn send_past_prefill(
         &mut self,
         now: SimTime,
         transit: u32,
         observer: &mut impl Observer,
-    ) -> Option<InstanceId> {
+    ) -> Option<Routed> {
         let (id, request) = self.transit.get(transit);
         let parts = self.cluster.disaggregation.as_mut()?;
         if let Some(decode) = parts.take_alone(request.view(id)) {
             self.send_to_decode(now, transit, decode, observer);
-            return Some(decode);
+            return Some(Routed::To(decode));
         }
-        if let Some(decode) = self.find_conditionally(now, transit, observer) {
-            self.send_to_decode(now, transit, decode, observer);
-            return Some(decode);
+        if let Some(offer) = self.send_conditionally(now, transit, observer) {
+            return Some(offer);
         }
         let entrances = self.cluster.entrances();
         let local = self.cluster.disaggregation.as_ref()?.local_prefill()?;
@@ -48,10 +48,10 @@ impl<W: Source> Simulation<W> {
         let parts = self.cluster.disaggregation.as_mut().expect("instances have roles");
         let decode = parts.prefill_locally(request.view(id), at_gateway, instances, seen)?;
         self.send_to_decode(now, transit, decode, observer);
-        Some(decode)
+        Some(Routed::To(decode))
     }
 
-    fn send_to_decode(
+    pub(super) fn send_to_decode(
         &mut self,
         now: SimTime,
         transit: u32,

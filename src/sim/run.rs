@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 
+use super::conditional::AtDecodes;
 use super::counts::Counts;
 use super::dead_ends::Tries;
 use super::drive::{self, Gone, Outcome};
@@ -79,6 +80,8 @@ pub struct Simulation<W> {
     pub(super) tier_buffers: TierBuffers,
     /// Requests that wait at the router, by their places in the transit.
     pub(super) at_router: BTreeMap<RequestId, u32>,
+    /// Requests that wait at the router of those that decode.
+    pub(super) at_decodes: BTreeMap<RequestId, AtDecodes>,
     /// Where the router limits how fast requests come.
     pub(super) limits: Option<Box<Limits>>,
     /// Requests that the router tries again.
@@ -133,6 +136,7 @@ impl<W: Source> Simulation<W> {
             wires_at: None,
             tier_buffers: TierBuffers::default(),
             at_router: BTreeMap::new(),
+            at_decodes: BTreeMap::new(),
             limits: None,
             tries: Tries::default(),
             router_time: None,

@@ -1,9 +1,13 @@
 //! Prompts that are computed where they are decoded, because Dynamo's router says so.
 
+use std::fmt::Write;
+
 use rand::RngExt;
-use servecast::metrics::RequestRecord;
+use servecast::metrics::{Recorder, RequestRecord};
 use servecast::rng::{Seed, Stream};
+use servecast::sim::{cluster_priced_by, simulation_on, step_times};
 use servecast::units::SimDuration;
+use servecast::workload::Workload;
 
 use super::support::{resolve, run_text as run};
 
@@ -107,22 +111,61 @@ fn a_rule_that_nothing_meets_changes_nothing() {
     }
 }
 
+#[test]
+fn who_is_computed_where_it_is_decoded_waits_at_the_router_while_that_is_busy() {
+    let rules = "policy = 'prefill_load', prefill_busy_threshold = 0.0";
+    let with = |more: &str| run(&scenario(&format!("{}{more}", conditional(rules)), [1, 1], BURST));
+    let (counts, at_once) = with("");
+    assert_eq!(counts.finished, 40);
+    // A replica takes 8192 tokens a step and is never busy above 40 prompts of 8000.
+    let (_, never) = with(", router_queue_threshold = 40.0");
+    assert_eq!(never.requests, at_once.requests, "a queue that is never used changes nothing");
+    let waits = |record: &&RequestRecord| record.queued > record.arrival;
+    assert_eq!(at_once.requests.iter().filter(waits).count(), 0);
+    // With more than half a step one prompt keeps a replica busy: nobody waits in an engine but the one that computes.
+    let (counts, queued) = with(", router_queue_threshold = 0.5");
+    assert_eq!(counts.finished, 40);
+    let waited = queued.requests.iter().filter(waits).count();
+    assert!(waited >= 36, "{waited} of 40");
+    let starts = |record: &RequestRecord| record.first_scheduled.since(record.queued);
+    let longest = queued.requests.iter().map(starts).max().expect("some are served");
+    assert!(longest.as_secs_f64() < 0.01, "{longest} in an engine's queue");
+}
+
+#[test]
+fn who_was_prefilled_waits_too_while_those_that_decode_are_busy_with_prompts() {
+    // The first one is prefilled apart until 165 ms (5 ms and 20 µs for each of 8000 tokens), the second one where it
+    // is decoded, from 5 ms on until 170 ms.
+    let workload = BURST.replace("num_requests = 40", "num_requests = 2");
+    let rules = conditional("policy = 'prefill_load', prefill_busy_threshold = 0.0");
+    let first = |more: &str| {
+        let (counts, recorder) = run(&scenario(&format!("{rules}{more}"), [1, 1], &workload));
+        assert_eq!(counts.finished, 2);
+        let first = recorder.requests.iter().find(|one| one.transfer > SimDuration::ZERO);
+        first.expect("it was prefilled apart").handoff.as_millis_f64()
+    };
+    let (at_once, queued) = (first(""), first(", router_queue_threshold = 0.5"));
+    // In the engine it waits for the step that ends at 170 ms. At the router it waits for the same, and comes behind
+    // the step that decodes the second one, which takes 5 ms and 50 µs.
+    assert_eq!((at_once, queued), (5.0, 10.05));
+}
+
 /// A rule of any kind.
 fn rules(random: &mut Stream) -> String {
     let mut rules = ["isl_bounding", "prefill_load", "isl_or_load"]
         .map(|policy| format!("policy = '{policy}'"))[random.random_range(0..3)]
     .clone();
     if !rules.contains("isl_bounding") {
-        rules += &format!(", prefill_busy_threshold = {}", random.random_range(0.0..0.3));
+        let _ = write!(rules, ", prefill_busy_threshold = {}", random.random_range(0.0..0.3));
     }
     if random.random_bool(0.5) {
-        rules += &format!(", eff_isl_threshold = {}", random.random_range(0..400));
+        let _ = write!(rules, ", eff_isl_threshold = {}", random.random_range(0..400));
     }
     if random.random_bool(0.5) {
-        rules += &format!(", eff_isl_ratio_threshold = {}", random.random_range(0.0..1.0));
+        let _ = write!(rules, ", eff_isl_ratio_threshold = {}", random.random_range(0.0..1.0));
     }
     if random.random_bool(0.4) {
-        rules += &format!(", decode_busy_threshold = {}", random.random_range(0.0..0.05));
+        let _ = write!(rules, ", decode_busy_threshold = {}", random.random_range(0.0..0.05));
     }
     rules
 }
@@ -144,6 +187,10 @@ fn whatever_the_rule_every_request_is_computed_once_and_equal_seeds_are_equal_ru
         if random.random_bool(0.3) {
             settings += ", overlap_score_credit = 0.0";
         }
+        if random.random_bool(0.4) {
+            let _ =
+                write!(settings, ", router_queue_threshold = {}", random.random_range(0.0..0.1));
+        }
         let parts = [random.random_range(1..4), random.random_range(1..4)];
         let workload = repeating(random.random_range(2.0..60.0));
         let text = seeded(&scenario(&settings, parts, &workload), seed);
@@ -151,6 +198,41 @@ fn whatever_the_rule_every_request_is_computed_once_and_equal_seeds_are_equal_ru
         assert_eq!(run(&text).1.requests, run(&text).1.requests, "seed {seed}");
     }
     assert!(here > 200, "{here} of 1800 are computed where they are decoded");
+}
+
+/// Conversations, whose later turns quote the answers before.
+const TALKS: &str = "num_requests = 60\narrivals = { type = 'poisson', rate_per_s = 6.0 }\n\
+                     lengths = { type = 'fixed', input_tokens = 400, output_tokens = 60 }\n\
+                     sessions = { turns_min = 2, turns_max = 5, \
+                     message_tokens = { type = 'uniform', min_tokens = 10, max_tokens = 90 }, \
+                     output_tokens = { type = 'uniform', min_tokens = 10, max_tokens = 90 }, \
+                     think_time = { type = 'exponential', mean_s = 0.5 } }\n";
+
+#[test]
+fn the_router_knows_caches_alike_of_requests_that_decode_in_lock_step_or_one_by_one() {
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let random = &mut Seed(seed).stream("conditional talks", 0);
+        let parts = [random.random_range(1..3), random.random_range(1..4)];
+        let text = seeded(&scenario(&conditional(&rules(random)), parts, TALKS), seed);
+        let scenario = resolve(&text).expect("it holds together");
+        let costs = step_times(&scenario).expect("step times are known");
+        let run = |is_grouped: bool| {
+            let mut cluster = cluster_priced_by(&scenario, &costs).expect("it can be built");
+            if !is_grouped {
+                for instance in &mut cluster.instances {
+                    assert!(instance.tell_cache_events());
+                }
+            }
+            let workload = Workload::open(&scenario.workload, scenario.seed, None);
+            let workload = workload.expect("it opens");
+            let run = simulation_on(&scenario, cluster, workload).expect("it can be built");
+            let mut recorder = Recorder::default();
+            run.run(&mut recorder).expect("no trace is read");
+            recorder.requests
+        };
+        assert_eq!(run(true), run(false), "seed {seed}: {text}");
+    }
 }
 
 #[test]
@@ -200,6 +282,15 @@ fn what_has_no_meaning_is_refused_by_name() {
         (
             with("policy = 'isl_or_load'"),
             format!("{path}.prefill_busy_threshold: must be given for `isl_or_load`"),
+        ),
+        (
+            with("").replace(
+                "{ dynamo = { ",
+                "{ dynamo = { policy = { default_policy_family = 'a', uncached_isl_buckets = [{ min_tokens = 0, \
+                 bucket = 'all' }], policy_classes = [{ name = 'one', policy_family = 'a', cache_bucket = 'all', \
+                 quantum = 64 }] }, ",
+            ),
+            "cluster.router.dynamo.policy: classes of requests beside conditional_disagg".to_owned(),
         ),
         (with("policy = 'cache_or_load'"), "cache_or_load".to_owned()),
         (with("eff_isl = 3"), "eff_isl".to_owned()),

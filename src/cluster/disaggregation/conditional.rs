@@ -39,22 +39,34 @@ impl Disaggregation {
         self.gateway.prospect(&mut self.decode_router, decodes, now, request)
     }
 
-    /// A request goes to the instance that was looked at for it, which computes its prompt too; `None` where it does
-    /// not.
+    /// A request goes to the instance that was looked at for it, which computes its prompt too, or waits for it.
     pub fn pin(
         &mut self,
         request: RequestView<'_>,
         prospect: &Prospect,
         instances: &[Instance],
         now: SimTime,
-    ) -> Option<InstanceId> {
-        let first = self.roles.entrances();
-        let decodes = &instances[first as usize..];
+    ) -> Routed {
+        let decodes = &instances[self.roles.entrances() as usize..];
         let pinned = (request, InstanceId(prospect.rank.0));
-        match self.gateway.pin(&mut self.decode_router, decodes, now, pinned) {
-            Routed::To(decode) => Some(InstanceId(first + decode.0)),
-            Routed::Waits | Routed::Full | Routed::Nowhere | Routed::Unavailable => None,
-        }
+        let offer = self.gateway.pin(&mut self.decode_router, decodes, now, pinned);
+        self.of_all(offer)
+    }
+
+    /// What has become of requests that waited for an instance that decodes, in order.
+    pub fn released(&mut self, now: SimTime) -> Vec<(RequestId, Routed)> {
+        let released = self.gateway.released(&mut self.decode_router, now);
+        released.into_iter().map(|(id, offer)| (id, self.of_all(offer))).collect()
+    }
+
+    /// A request that waited for an instance goes to it.
+    pub fn send_to(&mut self, request: RequestView<'_>, decode: InstanceId) {
+        self.gateway.send_to(request, InstanceId(decode.0 - self.roles.entrances()));
+    }
+
+    /// A request that waited for an instance that decodes is given up.
+    pub fn stopped_waiting(&mut self, id: RequestId) {
+        self.gateway.stopped_waiting(id);
     }
 
     /// Whether the router of instances that decode is told what their caches hold.
@@ -83,7 +95,7 @@ impl Disaggregation {
 
     /// Whether the router of instances that decode has forgotten all requests, as far as it has been told.
     pub fn is_router_at_rest(&mut self, now: SimTime) -> bool {
-        self.gateway.released(&mut self.decode_router, now);
+        self.released(now);
         self.decode_router.is_at_rest()
     }
 }

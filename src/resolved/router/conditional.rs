@@ -2,12 +2,16 @@
 
 use super::super::Rules;
 use super::super::groups::{Asked, asked};
-use crate::scenario::{ClusterConfig, HandoverProtocol, ReplicaRole};
+use crate::scenario::{ClusterConfig, DynamoConfig, HandoverProtocol, ReplicaRole};
 
 const PATH: &str = "cluster.router.dynamo.conditional_disagg";
 
 /// What it needs of the cluster.
-pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
+pub(super) fn rules(config: &DynamoConfig, cluster: &ClusterConfig, rules: &mut Rules) {
+    if config.policy.is_some() {
+        let message = "classes of requests beside conditional_disagg are not modelled";
+        rules.broken("cluster.router.dynamo.policy", message);
+    }
     let Some(parts) = &cluster.disaggregation else {
         let message = "needs cluster.disaggregation: it decides which prompts are not handed over";
         return rules.broken(PATH, message);

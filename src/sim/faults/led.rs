@@ -4,6 +4,7 @@ use super::attempts::Place;
 use crate::cluster::Disaggregation;
 use crate::ids::RequestId;
 use crate::request::Request;
+use crate::sim::conditional::Prompt;
 use crate::sim::observe::Observer;
 use crate::sim::run::Simulation;
 use crate::sim::source::Source;
@@ -48,7 +49,8 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let parts = self.cluster.disaggregation.as_ref();
-        if parts.is_some_and(Disaggregation::waits_to_be_sent_on) {
+        let is_led = parts.is_some_and(Disaggregation::waits_to_be_sent_on);
+        if is_led || self.leave_decodes(id) == Some(Prompt::Computed) {
             self.release(now, id, observer);
             self.parts().forget(id);
         }

@@ -1,6 +1,7 @@
 //! Replicas that crash, stragglers, slow links, lost KV, and clients that do not wait for ever.
 
 mod clients;
+mod conditional;
 mod handed_over;
 mod refused;
 mod replicas;

@@ -168,7 +168,7 @@ mod tests {
             let mut known = known(prompt, cached, busy);
             (known.decode.blocks, known.decode.total_kv_blocks) = (blocks, total);
 
-            let missing = if cached > prompt { 0 } else { prompt - cached };
+            let missing = (0..prompt).skip(cached as usize).count() as u64;
             // Where a share is met to the digit, floats may fall to either side of it.
             let is_even = missing * 100 == share * prompt.max(1);
             let is_full_even = guard.zip(total).is_some_and(|(guard, total)| blocks * 100 == guard * total);

@@ -1,9 +1,10 @@
 //! The routers of pools where some prompts are computed by those that decode (NVIDIA Dynamo 1.6.1,
 //! `lib/llm/src/kv_router/prefill_router`).
 //!
-//! The pool of those that decode then has all settings of the router but its queue: it looks at caches and at prefill
+//! The pool of those that decode then has all settings of the router, its queue too: it looks at caches and at prefill
 //! tokens. What was prefilled elsewhere is sent there without prefill tokens and shares no blocks, but what is cached
-//! counts. A prompt that is computed there is pinned to the rank that was looked at.
+//! counts. A prompt that is computed there is pinned to the rank that was looked at, and waits for that one while it is
+//! busy.
 
 use super::super::{Options, Prospect, Rank};
 use super::Dynamo;
@@ -16,16 +17,17 @@ use crate::units::SimTime;
 
 /// The settings of the pool of those that decode.
 pub(super) fn of_decodes(config: &DynamoConfig) -> DynamoConfig {
-    let unqueued = DynamoConfig { router_queue_threshold: None, policy: None, ..config.clone() };
     if config.conditional_disagg.is_some() {
-        return unqueued;
+        return config.clone();
     }
     DynamoConfig {
         overlap_score_credit: 0.0,
         router_track_prefill_tokens: false,
         router_assume_kv_reuse: false,
         router_predicted_ttl_secs: None,
-        ..unqueued
+        router_queue_threshold: None,
+        policy: None,
+        ..config.clone()
     }
 }
 
