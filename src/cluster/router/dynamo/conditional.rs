@@ -11,7 +11,9 @@
 //! ```
 //!
 //! Both ranks are those that the routers of the pools would choose now. A prefill rank that is not known is not busy. The
-//! guard, where there is one, lets nothing pass to a rank whose KV blocks are not known.
+//! maker takes a queue that is full for a busy rank, but who only asks never meets a queue. The guard, where there is one,
+//! lets nothing pass to a rank whose KV blocks are not known. Requests whose prefill rank is chosen elsewhere are not asked
+//! about.
 
 use super::Prospect;
 use crate::scenario::{DynamoConditionalDisagg, DynamoConditionalPolicy};
