@@ -225,9 +225,12 @@ def check(program, folder, update, slow=False):
                 tasks.append((path, block, mine))
     lists = [*NOT_RUN, *([] if slow else SLOW)]
     wrong += [f"no block is `{entry}`, which is not run" for entry in lists if entry not in used]
+    # Each command once, though two blocks may show parts of what it prints.
+    runs = dict.fromkeys((command, mine) for _, block, mine in tasks for command in block.commands)
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        results = list(pool.map(lambda task: compare(program, task[1], task[2]), tasks))
-    for (path, block, _), (problem, better) in zip(tasks, results):
+        list(pool.map(lambda run: printed(program, *run), runs))
+    for path, block, mine in tasks:
+        problem, better = compare(program, block, mine)
         if not problem:
             continue
         if update and better:
