@@ -22,6 +22,7 @@ import itertools
 import pathlib
 import re
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -31,7 +32,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 # Of blocks whose first line begins so, why no command is run for them.
 NOT_RUN = {
-    "FAIL       burst": "a scenario of the suite has to be changed first",
     "serving Qwen/Qwen3-14B at": "serves until it is told to end",
     "like = \"L40S\"": "a part of a file",
     '{"families"': "the form of an output",
@@ -48,6 +48,12 @@ lengths = { type = 'fixed', input_tokens = 64, output_tokens = 8 }
 model = 'Qwen/Qwen3-8B'
 gpu = 'H100'
 """
+# Files of readers that are files of the sources.
+FILES = {
+    "found.toml": "docs/tutorial/found.toml",
+    "my-checks/burst.toml": "checks/burst.toml",
+    "my-checks/golden.toml": "checks/golden.toml",
+}
 LIMIT_S = 900
 AT_ONCE = 2
 
@@ -103,12 +109,18 @@ def blocks_of(page, text):
 
 
 def folder_of_a_reader(folder, mine):
+    # Copies, so that no command can write into the sources.
     for name in ("scenarios", "docs", "profiles", "traces"):
-        (folder / name).symlink_to(ROOT / name)
-    files = {"now.toml": SMALL, "found.toml": (ROOT / "docs/tutorial/found.toml").read_text(encoding="utf-8")}
+        shutil.copytree(ROOT / name, folder / name)
+    files = {name: (ROOT / source).read_text(encoding="utf-8") for name, source in FILES.items()}
+    # The change that the page of checks shows.
+    burst = files["my-checks/burst.toml"]
+    files["my-checks/burst.toml"] = burst.replace("num_gpu_blocks", "max_num_batched_tokens = 4096, num_gpu_blocks")
+    files["now.toml"] = SMALL
     if mine:
         files["my.toml"] = mine
     for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
 
 
