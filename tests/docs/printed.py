@@ -9,7 +9,8 @@ what a command of the `sh` block before it prints; where another command made it
 be printed as it stands there, blanks included. A line `...` stands for lines that are left out, before and after a block there
 may be more, and `...` within a line stands for words. Blocks of commands, and those of NOT_RUN, are not compared.
 
---slow compares the pages of SLOW too, which takes a quarter of an hour, and needs Mooncake's trace in traces/.
+--slow compares the pages of SLOW too, which takes a quarter of an hour, and needs Mooncake's trace, in traces/ or
+in the folder of reference data, SERVECAST_DATA.
 --update writes what is printed now into the pages, as far as lines differ in figures alone.
 --self-test tries this script on pages and a program of its own.
 """
@@ -19,6 +20,7 @@ import concurrent.futures
 import contextlib
 import functools
 import itertools
+import os
 import pathlib
 import re
 import shlex
@@ -54,6 +56,8 @@ FILES = {
     "my-checks/burst.toml": "checks/burst.toml",
     "my-checks/golden.toml": "checks/golden.toml",
 }
+# A file that readers fetch, and its place among the reference data.
+FETCHED = ("traces/conversation_trace.jsonl", "traces/mooncake/conversation_trace.jsonl")
 LIMIT_S = 900
 AT_ONCE = 2
 
@@ -112,6 +116,10 @@ def folder_of_a_reader(folder, mine):
     # Copies, so that no command can write into the sources.
     for name in ("scenarios", "docs", "profiles", "traces"):
         shutil.copytree(ROOT / name, folder / name)
+    fetched = pathlib.Path(os.environ.get("SERVECAST_DATA", folder)) / FETCHED[1]
+    if fetched.is_file():
+        (folder / FETCHED[0]).unlink(missing_ok=True)
+        shutil.copyfile(fetched, folder / FETCHED[0])
     files = {name: (ROOT / source).read_text(encoding="utf-8") for name, source in FILES.items()}
     # The change that the page of checks shows.
     burst = files["my-checks/burst.toml"]
