@@ -184,12 +184,13 @@ pub(super) fn together(all: &[Contestant], findings: &Findings) -> Vec<String> {
             .map(|(word, names)| format!("{word} {}", names.join(", ")))
             .collect();
         let rest = of(&[Verdict::NoDifference, Verdict::Identical]).len();
+        let others = if rest == 1 { "1 other".to_owned() } else { format!("{rest} others") };
         match (words.is_empty(), findings.is_without_chance) {
             (true, true) => words.push("the same in all".to_owned()),
             (true, false) => words.push("no difference found in any".to_owned()),
-            (false, true) if rest > 0 => words.push(format!("the same in {rest} others")),
+            (false, true) if rest > 0 => words.push(format!("the same in {others}")),
             (false, false) if rest > 0 => {
-                words.push(format!("no difference found in {rest} others"));
+                words.push(format!("no difference found in {others}"));
             }
             _ => {}
         }
