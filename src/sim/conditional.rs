@@ -5,7 +5,7 @@ use super::observe::Observer;
 use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::router::dynamo::conditional::{Known, computes_prompt, is_busy};
-use crate::cluster::{Cluster, Refusal, Routed, Router};
+use crate::cluster::{Cluster, Routed, Router};
 use crate::ids::RequestId;
 use crate::units::SimTime;
 
@@ -70,8 +70,11 @@ impl<W: Source> Simulation<W> {
             let Router::Dynamo(dynamo) = &*router else { return None };
             let threshold = dynamo.prefill_busy_threshold()?;
             let prefills = &instances[..entrances as usize];
-            let prefill = self.gateway.prospect(router, prefills, seen, request)?;
-            Some(is_busy(&prefill, threshold))
+            match self.gateway.prospect(router, prefills, seen, request) {
+                Some(prefill) => Some(is_busy(&prefill, threshold)),
+                // As one whose queue rejects. Of those that are down nothing is known.
+                None => self.gateway.is_full().then_some(true),
+            }
         });
         let is_prefill_busy = is_prefill_busy.flatten();
         let prompt_tokens = u64::from(request.prompt_tokens);
@@ -121,8 +124,10 @@ impl<W: Source> Simulation<W> {
                     Prompt::ToCompute => self.send_to_decode(now, transit, decode, observer),
                 }
             }
-            // Its instance is down, or all are.
-            (_, Prompt::ToCompute) => self.turn_away(now, transit, Refusal::NoReplica, observer),
+            // Its instance is down or drains. Nothing of it is computed, so that it may go anywhere.
+            (_, Prompt::ToCompute) => {
+                self.offer(now, transit, observer);
+            }
             (_, Prompt::Computed) => {
                 self.transit.take(transit);
                 self.strand(now, id, observer);

@@ -214,9 +214,9 @@ impl<W: Source> Simulation<W> {
             self.handle(now, event, observer);
         }
         let counts = self.close();
-        if watch.is_some() && !self.is_cut_off && counts.stuck == 0 {
-            self.is_forgotten(now);
-        }
+        let is_quiet = !self.is_cut_off && counts.stuck == 0;
+        // Routers go on from a warm-up to the run, and have to know that its requests have left.
+        let routers_are_at_rest = is_quiet.then(|| self.tell_routers_the_last(now));
         if let Some(watch) = watch {
             watch.close(&counts);
             let is_over = counts.unfinished == 0 && counts.stuck == 0;
@@ -224,6 +224,8 @@ impl<W: Source> Simulation<W> {
             let is_at_rest =
                 self.gateway.is_at_rest() && parts.is_none_or(Disaggregation::is_at_rest);
             assert!(!is_over || is_at_rest, "requests that are gone are still outstanding");
+            let counted = "L1: a router counts requests that have left";
+            assert!(routers_are_at_rest != Some(false), "{counted}");
         }
         Ok((counts, self.cluster))
     }

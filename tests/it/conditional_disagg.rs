@@ -302,3 +302,46 @@ fn what_has_no_meaning_is_refused_by_name() {
     let inherits = inherits.replace("{ dynamo = { ", "{ dynamo = { router_queue_threshold = 1.0, ");
     assert!(resolve(&inherits).is_ok(), "the threshold of the queue is taken");
 }
+
+/// Half of the prompts wait for a replica that goes, of which a few tokens are computed at most.
+#[test]
+fn a_prompt_that_waits_for_a_replica_which_goes_is_computed_elsewhere() {
+    let rules = "policy = 'prefill_load', prefill_busy_threshold = 0.0";
+    let settings = format!("{}, router_queue_threshold = 0.0", conditional(rules));
+    let crash = "\nfaults = [{ type = 'crash', replica = 2, at_s = 0.25, down_s = 60.0, detection_s = 0.0 }]";
+    let text =
+        scenario(&settings, [1, 2], BURST).replacen("name = 'x'", &format!("name = 'x'{crash}"), 1);
+    let (counts, _) = run(&text);
+    assert!((1..=3).contains(&counts.failed), "those that were there fail: {counts:?}");
+    assert_eq!(counts.finished + counts.failed, 40, "{counts:?}");
+}
+
+/// As where its queue rejects: a full prefill side is busy.
+#[test]
+fn a_prefill_side_that_is_full_is_busy() {
+    let rules = conditional("policy = 'prefill_load', prefill_busy_threshold = 1.0");
+    let gateway = |most: u32| {
+        let text = scenario(&rules, [1, 1], BURST);
+        let limit = format!("[cluster.gateway]\nmax_outstanding_per_replica = {most}\n[workload]");
+        shares(&text.replacen("[workload]", &limit, 1)).0
+    };
+    // With a place for one alone the rule finds the replica full, and never more than a step booked.
+    assert!(gateway(1) > 30, "{}", gateway(1));
+}
+
+#[test]
+fn what_no_setting_can_mean_is_refused() {
+    for (settings, message) in [
+        (
+            "router_track_active_blocks = false, conditional_disagg = { decode_busy_threshold = 0.5 }",
+            "router_track_active_blocks",
+        ),
+        (
+            "router_track_prefill_tokens = false, conditional_disagg = { policy = 'prefill_load', prefill_busy_threshold = 0.5 }",
+            "router_track_prefill_tokens",
+        ),
+    ] {
+        let error = resolve(&scenario(settings, [1, 1], BURST)).expect_err("it has no meaning");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+}

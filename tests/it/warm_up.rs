@@ -38,6 +38,7 @@ const SGLANG: &str = "engine = { type = 'sglang' }";
 const VLLM: &str = "engine = { type = 'vllm_v1' }";
 const APART: &str = "engine = { type = 'sglang' }\ndisaggregation = { prefill_replicas = 1, \
                      decode_replicas = 2, transfer = { nic_gb_per_s = 50.0, latency_us = 10.0 } }";
+const DYNAMO: &str = "router = { dynamo = {} }\nreplicas = 2\nengine = { type = 'vllm_v1' }";
 const ONE_RUN: &str = "warm_up = { runs = 1 }";
 
 /// Engines that keep no prefixes.
@@ -172,4 +173,13 @@ fn clusters_whose_state_is_more_than_caches_are_refused() {
     let text = scenario(SGLANG, &prompts(1, 1), "warm_up = { runs = 1001 }");
     let error = resolve(&text).expect_err("nobody waits for that");
     assert_eq!(error, "workload.warm_up.runs: must be at most 1000, got 1001");
+}
+
+/// Bookings of a warm-up would be those of requests that have the same numbers afterwards.
+#[test]
+fn a_router_that_books_forgets_what_a_warm_up_sent() {
+    for warm_up in [ONE_RUN, "warm_up = { requests = 1 }"] {
+        let found = cached(&scenario(DYNAMO, &prompts(20, 4), warm_up));
+        assert_eq!(found.len(), 20);
+    }
 }

@@ -28,6 +28,12 @@ impl Gateway {
         dynamo.prospect(now, request, &ClusterView::plain(now, instances, pool.closed()))
     }
 
+    /// Whether instances are up, and none of them may have another request.
+    pub fn is_full(&self) -> bool {
+        let [pool] = &self.pools[..] else { return false };
+        !pool.has_place() && self.down.len() < pool.instances().len()
+    }
+
     /// A request is sent to one of `instances` that was looked at for it, if the router does so now.
     pub fn pin(
         &mut self,
