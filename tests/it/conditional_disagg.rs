@@ -342,6 +342,6 @@ fn what_no_setting_can_mean_is_refused() {
         ),
     ] {
         let error = resolve(&scenario(settings, [1, 1], BURST)).expect_err("it has no meaning");
-        assert!(error.to_string().contains(message), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 }
