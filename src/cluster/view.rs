@@ -194,18 +194,8 @@ mod tests {
     fn those_that_are_up_are_counted_through_whoever_is_down() {
         for mask in 0..1_u32 << 8 {
             let down: Vec<_> = (0..8).filter(|id| mask >> id & 1 == 1).map(InstanceId).collect();
-            let view = ClusterView {
-                now: SimTime::ZERO,
-                instances: 8,
-                outstanding: &[],
-                sessions: &[],
-                signals: &[],
-                signals_age: SimDuration::ZERO,
-                caches: Caches::UNKNOWN,
-                adapters: AdapterView::default(),
-                steps: Steps::of(&[]),
-                down: &down,
-            };
+            let nobody = ClusterView::plain(SimTime::ZERO, &[], &down);
+            let view = ClusterView { instances: 8, ..nobody };
             let by_place: Vec<_> = (0..view.count_up()).map(|place| view.nth_up(place)).collect();
             assert_eq!(by_place, view.up().collect::<Vec<_>>(), "{down:?}");
         }

@@ -158,19 +158,7 @@ impl DynamoConfig {
             }
         }
         if let Some(rules) = &self.conditional_disagg {
-            rules.check(self.router_queue_threshold)?;
-            if rules.decode_busy_threshold.is_some() && !self.router_track_active_blocks {
-                let rule = "has no meaning without router_track_active_blocks";
-                return Err(("conditional_disagg.decode_busy_threshold", rule.to_owned()));
-            }
-            if rules.policy.looks_at_prefill() && !self.router_track_prefill_tokens {
-                let rule = format!("`{}` needs router_track_prefill_tokens", rules.policy.name());
-                return Err(("conditional_disagg.policy", rule));
-            }
-            if !self.use_kv_events {
-                let rule = "needs use_kv_events: it looks at what replicas that decode have cached";
-                return Err(("conditional_disagg", rule.to_owned()));
-            }
+            rules.check(self)?;
         }
         self.policy
             .as_ref()

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::DynamoConfig;
+
 /// Which prompts are computed where they are decoded, as Dynamo's router sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
@@ -67,15 +69,12 @@ impl DynamoConditionalPolicy {
 }
 
 impl DynamoConditionalDisagg {
-    /// The first setting that is out of its range or has no meaning, by its place in a scenario file's router, with
+    /// The first setting that is out of its range or has no meaning beside those of its router, by its place in a scenario file's router, with
     /// the rule it breaks.
     ///
     /// # Errors
     /// When there is one.
-    pub(super) fn check(
-        &self,
-        router_queue_threshold: Option<f64>,
-    ) -> Result<(), (&'static str, String)> {
+    pub(super) fn check(&self, router: &DynamoConfig) -> Result<(), (&'static str, String)> {
         let share = self.eff_isl_ratio_threshold;
         if !(0.0..=1.0).contains(&share) {
             let rule = format!("must be from 0 to 1, got {share}");
@@ -98,11 +97,21 @@ impl DynamoConditionalDisagg {
             let rule = format!("has no meaning: `{name}` does not look at replicas that prefill");
             return Err((prefill, rule));
         }
-        let threshold = self.prefill_busy_threshold.or(router_queue_threshold);
-        if looks && threshold.is_none() {
+        if looks && router.prefill_busy_threshold().is_none() {
             let rule =
                 format!("must be given for `{name}`, or router_queue_threshold in its place");
             return Err((prefill, rule));
+        }
+        if self.decode_busy_threshold.is_some() && !router.router_track_active_blocks {
+            return Err((decode, "has no meaning without router_track_active_blocks".to_owned()));
+        }
+        if looks && !router.router_track_prefill_tokens {
+            let rule = format!("`{name}` needs router_track_prefill_tokens");
+            return Err(("conditional_disagg.policy", rule));
+        }
+        if !router.use_kv_events {
+            let rule = "needs use_kv_events: it looks at what replicas that decode have cached";
+            return Err(("conditional_disagg", rule.to_owned()));
         }
         Ok(())
     }

@@ -41,15 +41,6 @@ NOT_RUN = {
 # Pages whose commands take minutes even when optimised.
 SLOW = {"docs/which-router.md"}
 COMMANDS = ("servecast ", "cargo ", "docker ", "mkdir ")
-SMALL = """name = 'small'
-[workload]
-num_requests = 10
-arrivals = { type = 'poisson', rate_per_s = 2.0 }
-lengths = { type = 'fixed', input_tokens = 64, output_tokens = 8 }
-[cluster]
-model = 'Qwen/Qwen3-8B'
-gpu = 'H100'
-"""
 # Files of readers that are files of the sources.
 FILES = {
     "found.toml": "docs/tutorial/found.toml",
@@ -124,7 +115,6 @@ def folder_of_a_reader(folder, mine):
     # The change that the page of checks shows.
     burst = files["my-checks/burst.toml"]
     files["my-checks/burst.toml"] = burst.replace("num_gpu_blocks", "max_num_batched_tokens = 4096, num_gpu_blocks")
-    files["now.toml"] = SMALL
     if mine:
         files["my.toml"] = mine
     for name, text in files.items():
@@ -326,6 +316,8 @@ def main():
     if arguments.self_test:
         self_test()
         return
+    if not arguments.servecast.is_file():
+        sys.exit(f"{arguments.servecast}: no such program; `cargo build --release` makes target/release/servecast")
     wrong, compared = check(arguments.servecast.resolve(), ROOT, arguments.update, arguments.slow)
     print(f"{compared} blocks are compared with what is printed")
     if wrong:

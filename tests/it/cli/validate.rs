@@ -45,15 +45,20 @@ const STARTS: &str = r#"{"id": "s1", "engine": "vllm", "engine_version": "0.10.2
 {"engine": "vllm"}
 "#;
 
-fn json_of(words: &str) -> serde_json::Value {
-    let ran = Cli::new().file("starts.jsonl", STARTS).words(words).expect_exit(0);
+fn json_of(starts: &str, words: &str) -> serde_json::Value {
+    let ran = Cli::new().file("starts.jsonl", starts).words(words).expect_exit(0);
     serde_json::from_str(&ran.stdout()).expect("JSON")
+}
+
+/// What is predicted of the first of some starts.
+fn first_start(starts: &str) -> serde_json::Value {
+    json_of(starts, "validate --memory starts.jsonl --format json")["starts"][0].clone()
 }
 
 #[test]
 fn parts_that_the_log_gives_add_up_to_its_kv_memory() {
     let parts = "--given memory,weights,activation,non_torch";
-    let json = json_of(&format!("validate --memory starts.jsonl --format json {parts}"));
+    let json = json_of(STARTS, &format!("validate --memory starts.jsonl --format json {parts}"));
     assert_eq!(json["starts"][0]["kv_bytes"], 4_831_838_208_u64);
     assert_eq!(json["starts"][0]["error_gib"], 0.0);
 }
@@ -64,10 +69,7 @@ fn drafts_of_the_prompt_need_no_memory_and_classes_of_equal_cards_are_known() {
     let with = |gpu: &str, drafts: &str| {
         let written = format!(r#""gpu": "{gpu}", "speculative": "{drafts}""#);
         let text = first.replace(r#""gpu": "T4""#, &written);
-        let cli = Cli::new().file("starts.jsonl", &text);
-        let ran = cli.words("validate --memory starts.jsonl --format json").expect_exit(0);
-        let json: serde_json::Value = serde_json::from_str(&ran.stdout()).expect("JSON");
-        json["starts"][0]["kv_bytes"].as_u64()
+        first_start(&text)["kv_bytes"].as_u64()
     };
     let ngram = "SpeculativeConfig(draft_model='[ngram]', num_spec_tokens=10)";
     assert!(with("T4", ngram).is_some());
@@ -83,10 +85,7 @@ fn a_start_without_a_version_has_the_newest_release_of_its_day() {
     let first = STARTS.lines().next().expect("a start");
     let parts = |version: &str| {
         let text = first.replace(r#""engine_version": "0.10.2""#, version);
-        let cli = Cli::new().file("starts.jsonl", &text);
-        let ran = cli.words("validate --memory starts.jsonl --format json").expect_exit(0);
-        let json: serde_json::Value = serde_json::from_str(&ran.stdout()).expect("JSON");
-        json["starts"][0]["parts_bytes"].clone()
+        first_start(&text)["parts_bytes"].clone()
     };
     assert_eq!(parts(r#""date": "2025-09-20""#), parts(r#""engine_version": "0.10.2""#));
     assert_ne!(parts(r#""date": "2025-09-20""#), parts(r#""engine_version": null"#));
@@ -94,12 +93,7 @@ fn a_start_without_a_version_has_the_newest_release_of_its_day() {
 
 #[test]
 fn what_the_log_says_of_memory_changes_no_prediction() {
-    let of = |text: &str| {
-        let cli = Cli::new().file("starts.jsonl", text);
-        let ran = cli.words("validate --memory starts.jsonl --format json").expect_exit(0);
-        let json: serde_json::Value = serde_json::from_str(&ran.stdout()).expect("JSON");
-        json["starts"][0]["parts_bytes"].clone()
-    };
+    let of = |text: &str| first_start(text)["parts_bytes"].clone();
     let other = STARTS.replace("2147483648", "5147483648").replace("8589934592", "7589934592");
     assert_eq!(of(STARTS), of(&other.replace("1073741824", "73741824")));
     // 0.6B parameters in 16 bits, and a table of positions of 10 MiB.
@@ -109,7 +103,7 @@ fn what_the_log_says_of_memory_changes_no_prediction() {
 
 #[test]
 fn starts_that_are_not_predicted_are_listed_with_their_reason() {
-    let json = json_of("validate --memory starts.jsonl --format json");
+    let json = json_of(STARTS, "validate --memory starts.jsonl --format json");
     let reasons: Vec<&str> = json["not_predicted"]
         .as_array()
         .expect("a list")
