@@ -339,6 +339,13 @@ impl Gateway {
         }
     }
 
+    /// An instance is gone with all that it had cached.
+    pub fn gone(&self, router: &mut Router, instance: InstanceId) {
+        if let Some(place) = self.place(instance) {
+            router.gone(place);
+        }
+    }
+
     /// The router sees how an instance replies to a request.
     pub fn answered(&self, router: &mut Router, now: SimTime, instance: InstanceId, reply: Reply) {
         if let Some(place) = self.place(instance).filter(|_| self.finds_out()) {

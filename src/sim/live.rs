@@ -198,13 +198,14 @@ impl Live {
 
     /// Tells from now on what prefix caches come to hold and forget, and whether all instances can.
     pub fn tell_cache_events(&mut self) -> bool {
+        self.run.overhear();
         let instances = self.run.cluster.instances.iter_mut();
         instances.map(Instance::tell_cache_events).filter(|tells| !tells).count() == 0
     }
 
     /// What that is of an instance, since it was asked last.
     pub fn take_cache_events(&mut self, instance: InstanceId) -> Vec<CacheEvent> {
-        self.run.cluster.instances[instance.index()].take_cache_events()
+        self.run.take_cache_events(self.now, instance)
     }
 
     /// What an instance does.

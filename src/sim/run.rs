@@ -27,6 +27,7 @@ use crate::cluster::{Cluster, Disaggregation, Gateway, Refusal, Reply, Role, Rou
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::Handoff;
 use crate::ids::{InstanceId, RequestId};
+use crate::kv::CacheEvent;
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Client, Offer, WorkloadError};
@@ -92,6 +93,8 @@ pub struct Simulation<W> {
     pub(super) pairs: Pairs,
     /// Per instance that tells of its cache, up to when it has.
     pub(super) told_until: Vec<SimTime>,
+    /// Per instance, what its cache told the router since somebody outside asked last; empty where nobody does.
+    pub(super) overheard: Vec<Vec<CacheEvent>>,
     /// Per instance, after when the steps that it planned last may have it forget what is cached.
     pub(super) forgets_from: Vec<SimTime>,
     /// What came of the event being handled.
@@ -142,6 +145,7 @@ impl<W: Source> Simulation<W> {
             router_time: None,
             pairs: Pairs::default(),
             told_until: Vec::new(),
+            overheard: Vec::new(),
             forgets_from: Vec::new(),
             outcome: Outcome { sends_early, ..Outcome::default() },
         }
@@ -321,8 +325,8 @@ impl<W: Source> Simulation<W> {
             return Routed::Nowhere;
         }
         let candidates = self.gateway.instances_of(request.model);
-        if candidates.len() > 1
-            && !self.told_until.is_empty()
+        // Of one candidate too: what is cached there decides how long it is busy, and who waits for it first.
+        if !self.told_until.is_empty()
             && let Some(segments) = request.content.segments.clone()
         {
             self.hear_of_caches(now, candidates.clone(), &segments, observer);

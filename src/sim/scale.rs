@@ -312,6 +312,7 @@ impl<W: Source> Simulation<W> {
             faults.replace(instance);
         }
         self.gateway.renew(&mut self.cluster.router, instance);
+        self.forget_cache(instance);
         self.put_to_sleep(now, instance);
         observer.on(now, Occurrence::Scaled(instance, Stage::Off));
     }

@@ -87,6 +87,9 @@ impl<W: Source> Simulation<W> {
         if events.is_empty() {
             return;
         }
+        if let Some(overheard) = self.overheard.get_mut(instance.index()) {
+            overheard.extend_from_slice(&events);
+        }
         let scheduler = engine.scheduler();
         let is_early = matches!(scheduler, Scheduler::VllmV1(_)) && computed_at > now;
         let timed = events.into_iter().map(|event| {
@@ -105,6 +108,32 @@ impl<W: Source> Simulation<W> {
         match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
             (Role::Decode, Some(parts)) => parts.hear(now, instance, timed),
             _ => self.gateway.hear(&mut self.cluster.router, now, instance, timed),
+        }
+    }
+
+    /// Somebody outside asks what caches tell, too.
+    pub(super) fn overhear(&mut self) {
+        self.overheard = vec![Vec::new(); self.told_until.len()];
+    }
+
+    /// What the cache of an instance has told since that was asked last.
+    pub(super) fn take_cache_events(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+    ) -> Vec<CacheEvent> {
+        self.tell_of_cache(now, instance, now);
+        match self.overheard.get_mut(instance.index()) {
+            Some(overheard) => std::mem::take(overheard),
+            None => self.cluster.instances[instance.index()].take_cache_events(),
+        }
+    }
+
+    /// An instance is gone with all that it had cached: routers at which replicas register themselves forget that.
+    pub(super) fn forget_cache(&mut self, instance: InstanceId) {
+        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
+            (Role::Decode, Some(parts)) => parts.gone(instance),
+            _ => self.gateway.gone(&mut self.cluster.router, instance),
         }
     }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use servecast::conformance::RecordingError;
 use servecast::conformance::routing::{Tally, check};
+use servecast::engine::Instance;
 use servecast::metrics::{Recorder, RequestRecord};
-use servecast::sim::{cluster, simulation, step_times};
+use servecast::sim::{cluster, cluster_priced_by, simulation, simulation_on, step_times};
 use servecast::workload::Workload;
 
 use crate::support::{data, resolve};
@@ -160,6 +161,44 @@ fn requests_wait_at_the_router_while_all_replicas_are_busy() {
             queued.requests.iter().map(|record| record.queued.since(record.arrival)).max();
         assert!(longest.is_some_and(|longest| longest.as_secs_f64() < 5.0), "{order}: {longest:?}");
     }
+}
+
+#[test]
+fn what_one_replica_has_cached_is_known_however_far_its_steps_are_planned() {
+    let talks = "[workload]\nnum_requests = 60\narrivals = { type = 'poisson', rate_per_s = 30.0 }\n\
+                 lengths = { type = 'fixed', input_tokens = 400, output_tokens = 60 }\n\
+                 sessions = { turns_min = 2, turns_max = 5, \
+                 message_tokens = { type = 'uniform', min_tokens = 10, max_tokens = 900 }, \
+                 output_tokens = { type = 'uniform', min_tokens = 10, max_tokens = 90 }, \
+                 think_time = { type = 'exponential', mean_s = 0.5 } }\n[cluster]";
+    // Steps that are planned ahead evict what others have cached.
+    let small = "engine = { type = 'vllm_v1', num_gpu_blocks = 300, max_model_len = 4096 }";
+    let own = scenario("router_queue_threshold = 0.02, router_queue_policy = 'wspt'", small);
+    let (head, tail) = own.split_once("[workload]").expect("there is one");
+    let (_, tail) = tail.split_once("[cluster]").expect("there is one");
+    let mut waited = 0;
+    for seed in 0..6 {
+        let text = format!("{head}{talks}{tail}").replace("seed = 3", &format!("seed = {seed}"));
+        let scenario = resolve(&text).expect("it holds together");
+        let costs = step_times(&scenario).expect("step times are known");
+        let run = |is_planned: bool| {
+            let mut cluster = cluster_priced_by(&scenario, &costs).expect("it can be built");
+            if !is_planned {
+                let instances = cluster.instances.into_iter().map(Instance::step_by_step);
+                cluster.instances = instances.collect();
+            }
+            let workload = Workload::open(&scenario.workload, scenario.seed, None);
+            let workload = workload.expect("it opens");
+            let run = simulation_on(&scenario, cluster, workload).expect("it can be built");
+            let mut recorder = Recorder::default();
+            run.run(&mut recorder).expect("no trace is read");
+            recorder.requests
+        };
+        let planned = run(true);
+        assert_eq!(planned, run(false), "seed {seed}");
+        waited += planned.iter().filter(|record| record.queued > record.arrival).count();
+    }
+    assert!(waited > 60, "{waited} of 360 requests waited");
 }
 
 #[test]

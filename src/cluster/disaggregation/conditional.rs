@@ -74,10 +74,9 @@ impl Disaggregation {
         self.gateway.hears_caches()
     }
 
-    /// What the prompt of a request quotes that is about to be sent on, where its router looks for it in several caches.
+    /// What the prompt of a request quotes that is about to be sent on, where its router looks for it in caches.
     pub fn looked_for(&self, id: RequestId) -> Option<Arc<[Segment]>> {
-        let looks = self.hears_caches() && self.roles.decodes > 1;
-        self.prefilling.get(&id).filter(|_| looks)?.content.segments.clone()
+        self.prefilling.get(&id).filter(|_| self.hears_caches())?.content.segments.clone()
     }
 
     /// The prompt of a request is computed, by an instance that decodes it.

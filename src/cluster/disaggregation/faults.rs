@@ -45,6 +45,12 @@ impl Disaggregation {
         self.gateway.connects(&mut self.decode_router, now, decode, health);
     }
 
+    /// A decode instance is gone with all that it had cached.
+    pub fn gone(&mut self, decode: InstanceId) {
+        let decode = InstanceId(decode.0 - self.roles.entrances());
+        self.gateway.gone(&mut self.decode_router, decode);
+    }
+
     /// The router sees how a decode instance replies to a request.
     pub fn answered(&mut self, now: SimTime, decode: InstanceId, reply: Reply) {
         let decode = InstanceId(decode.0 - self.roles.entrances());

@@ -93,6 +93,15 @@ impl Router {
         }
     }
 
+    /// An instance of a model is gone with all that it had cached.
+    pub(crate) fn gone(&mut self, (model, instance): Of) {
+        match self {
+            Self::Dynamo(router) => router.gone(instance),
+            Self::PerModel(routers) => routers[model].gone((0, instance)),
+            _ => {}
+        }
+    }
+
     /// An instance of a model has replied to a request.
     pub(crate) fn answered(&mut self, (model, instance): Of, now: SimTime, reply: Reply) {
         match self {

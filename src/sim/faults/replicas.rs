@@ -74,6 +74,7 @@ impl<W: Source> Simulation<W> {
             self.shut_out(instance);
         }
         self.connects(now, instance, Health::Down);
+        self.forget_cache(instance);
         self.break_pairs(now, instance, observer);
         let is_whole = self.cluster.role(instance) == Role::Whole;
         let is_lost = |place| matches!(place, Place::Lost(at, _) if at == instance);
@@ -98,6 +99,8 @@ impl<W: Source> Simulation<W> {
     ) {
         self.trouble().healths.set(instance, Health::Up);
         self.connects(now, instance, Health::Up);
+        // It registers anew, whether or not anybody noticed that it was away.
+        self.forget_cache(instance);
         if self.is_wanted(instance) {
             self.let_in(now, instance);
         }

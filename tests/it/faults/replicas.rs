@@ -85,14 +85,20 @@ fn what_ends_at_the_instant_of_a_crash_has_ended() {
     assert_eq!((counts.finished, counts.failed), (0, 1));
 }
 
-/// Cached tokens of six requests with a common beginning, one a second.
+/// Requests with a common beginning, one a second.
+fn alike(requests: u32, replicas: u32, faults: &str) -> String {
+    let lengths = format!(
+        "{{ type = 'generated_shared_prefix', groups = 1, prompts_per_group = {requests}, \
+         system_prompt_tokens = 160, question_tokens = 16, output_tokens = 5, \
+         separator_tokens = 0 }}"
+    );
+    every_second(requests, replicas, faults)
+        .replace("{ type = 'fixed', input_tokens = 10, output_tokens = 5 }", &lengths)
+}
+
+/// Cached tokens of six of them.
 fn cached(engine: &str, faults: &str) -> Vec<u32> {
-    let lengths = "{ type = 'generated_shared_prefix', groups = 1, prompts_per_group = 6, \
-                   system_prompt_tokens = 160, question_tokens = 16, output_tokens = 5, \
-                   separator_tokens = 0 }";
-    let text = every_second(6, 1, faults)
-        .replace("{ type = 'fixed', input_tokens = 10, output_tokens = 5 }", lengths)
-        .replace("type = 'vllm_v1'\nasync_scheduling = false", engine);
+    let text = alike(6, 1, faults).replace("type = 'vllm_v1'\nasync_scheduling = false", engine);
     let (counts, recorder) = run(&text);
     assert_eq!(counts.finished, 6, "{counts:?}");
     recorder.requests.iter().map(|record| record.cached_tokens).collect()
@@ -104,6 +110,29 @@ fn a_replica_that_starts_again_has_an_empty_cache() {
         assert_eq!(cached(engine, ""), [0, 160, 160, 160, 160, 160], "{engine}");
         let crashed = cached(engine, &crash(0, 3.8, 0.1, 0.0));
         assert_eq!(crashed, [0, 160, 160, 0, 160, 160], "{engine}");
+    }
+}
+
+#[test]
+fn dynamos_router_forgets_what_a_replica_had_before_it_crashed() {
+    for router in ["", "use_kv_events = false", "kv_event_lag_ms = 20.0"] {
+        for seed in 0..8 {
+            let text = |faults: &str| {
+                let router = format!("replicas = 2\nrouter = {{ dynamo = {{ {router} }} }}");
+                let text = alike(12, 2, faults).replace("replicas = 2", &router);
+                format!("seed = {seed}\n{text}")
+            };
+            let (_, quiet) = run(&text(""));
+            let first = quiet.requests[0].instance;
+            let (counts, recorder) = run(&text(&crash(first.0, 3.8, 3.0, 0.0)));
+            assert_eq!(counts.finished, 12, "{counts:?}");
+            // From the fourth on the other has the beginning, and the first not any more when it is back.
+            let at = recorder.requests.iter().map(|record| record.instance == first);
+            assert_eq!(at.collect::<Vec<_>>(), (0..12).map(|id| id < 3).collect::<Vec<_>>());
+            let cached = recorder.requests.iter().map(|record| record.cached_tokens > 0);
+            let expected = (0..12).map(|id| ![0, 3].contains(&id));
+            assert_eq!(cached.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{router}");
+        }
     }
 }
 

@@ -62,8 +62,18 @@ fn tokens_of(event: &Value) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_hears_of_blocks_with_their_tokens() {
+    hears_of_blocks_with_their_tokens(SCENARIO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_hears_what_dynamos_router_hears_too() {
+    let router = "[cluster.router]\ndynamo = {}\n[workload]";
+    hears_of_blocks_with_their_tokens(&SCENARIO.replace("[workload]", router)).await;
+}
+
+async fn hears_of_blocks_with_their_tokens(scenario: &str) {
     let server =
-        Server::start(SCENARIO, &["--no-files", "--speed", "50", "--kv-events-config", ON]);
+        Server::start(scenario, &["--no-files", "--speed", "50", "--kv-events-config", ON]);
     let mut listener = Listener::to(&publishes_at(&server)[0]).await;
     // Until a subscription is there, nothing is sent.
     tokio::time::sleep(Duration::from_millis(300)).await;

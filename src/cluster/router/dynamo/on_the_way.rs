@@ -29,6 +29,20 @@ impl OnTheWay {
         self.due.push(Reverse((at, self.heard, place)));
     }
 
+    /// Nothing comes any more of what a rank told.
+    pub(super) fn forget(&mut self, rank: Rank) {
+        let Self { due, events, vacant, .. } = self;
+        due.retain(|Reverse((.., place))| {
+            let event = &mut events[*place as usize];
+            let is_other = event.as_ref().is_some_and(|(of, _)| *of != rank);
+            if !is_other {
+                *event = None;
+                vacant.push(*place);
+            }
+            is_other
+        });
+    }
+
     /// The next event that has come by now.
     #[inline]
     pub(super) fn next(&mut self, now: SimTime) -> Option<(Rank, CacheEvent)> {

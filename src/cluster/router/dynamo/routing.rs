@@ -143,6 +143,14 @@ impl Dynamo {
         }
     }
 
+    /// An instance is gone, and with it all that is known to be cached there and what it told last. Another one in its
+    /// place is a worker that nothing is known of.
+    pub fn gone(&mut self, instance: InstanceId) {
+        let rank = Rank(instance.0);
+        self.on_the_way.forget(rank);
+        self.router.forget(rank);
+    }
+
     /// Whether requests may wait here.
     pub fn holds_requests(&self) -> bool {
         self.config.holds_requests()

@@ -169,6 +169,11 @@ impl KvRouter {
         self.knowledge.cleared(rank);
     }
 
+    /// What was known to be cached on a rank is gone.
+    pub fn forget(&mut self, rank: Rank) {
+        self.knowledge.clear(rank);
+    }
+
     /// What each rank has cached of a prompt, as far as is known.
     pub fn look_up(&mut self, now: SimTime, prompt: &Prompt, overlaps: &mut Vec<Overlap>) {
         overlaps.clear();

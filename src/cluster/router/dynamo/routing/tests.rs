@@ -111,13 +111,22 @@ fn compare(
 proptest! {
     /// `routers-kv-aware.md`, section 3: nothing waits for events, and where tails go first the index is a set for each
     /// rank. So it does not matter in which order the events of different ranks come, one by one or many at a time,
-    /// before they happen or after: what has come decides what is known, and when all have come nobody can tell.
+    /// before they happen or after: what has come decides what is known, and when all have come nobody can tell. An
+    /// instance that goes takes with it what is known and what is on its way.
     #[test]
     fn an_index_that_is_told_late_ends_as_one_that_is_told_at_once(
         steps in proptest::collection::vec(
             // Whose, of which path, what; after how long; how long before it happens it is decided; whether all
-            // that is held back of this rank is told now.
-            (0..RANKS, proptest::collection::vec(0..2_u8, 1..8), 0..10_u8, 0..20_u64, 0..15_u64, any::<bool>()),
+            // that is held back of this rank is told now; whether it goes before, and another comes in its place.
+            (
+                0..RANKS,
+                proptest::collection::vec(0..2_u8, 1..8),
+                0..10_u8,
+                0..20_u64,
+                0..15_u64,
+                any::<bool>(),
+                proptest::bool::weighted(0.1),
+            ),
             1..100,
         ),
         lag in prop_oneof![Just(0), 1..60_u64],
@@ -133,9 +142,19 @@ proptest! {
         let mut batched: Vec<Vec<(u64, Change)>> = vec![Vec::new(); RANKS as usize];
         let mut now = 0;
         let prompts: Vec<_> = steps.iter().map(|step| step.1.clone()).collect();
-        for (rank, path, kind, gap, ahead, flushes) in steps {
+        for (rank, path, kind, gap, ahead, flushes, goes) in steps {
             now += gap;
             let (place, instance) = (rank as usize, InstanceId(rank));
+            if goes {
+                for router in [&mut at_once, &mut late] {
+                    router.take_in(at(now));
+                    router.gone(instance);
+                }
+                held[place].clear();
+                batches[place].clear();
+                batched[place].clear();
+                told.retain(|told| told.2 != place);
+            }
             let change = Change::of(&held[place], path, kind);
             if let Some(event) = change.event(&held[place]) {
                 until[place] = until[place].max(now + ahead);
