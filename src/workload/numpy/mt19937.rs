@@ -70,12 +70,32 @@ impl Mt19937 {
         (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
     }
 
-    fn twist(&mut self) {
-        for k in 0..WORDS {
-            let y = (self.state[k] & UPPER) | (self.state[(k + 1) % WORDS] & !UPPER);
-            let odd = if y & 1 == 1 { MATRIX } else { 0 };
-            self.state[k] = self.state[(k + SHIFT) % WORDS] ^ (y >> 1) ^ odd;
+    /// Passes over this many calls of [`next_u32`](Self::next_u32).
+    pub fn skip(&mut self, mut words: u64) {
+        while words > 0 {
+            if self.position == WORDS {
+                self.twist();
+            }
+            let passed = words.min((WORDS - self.position) as u64);
+            self.position += passed as usize;
+            words -= passed;
         }
+    }
+
+    fn twist(&mut self) {
+        let twisted = |word: u32, next: u32, far: u32| {
+            let y = (word & UPPER) | (next & !UPPER);
+            far ^ (y >> 1) ^ ((y & 1) * MATRIX)
+        };
+        // What the last words are made of has been twisted already. Loops without a wrap are done in vectors.
+        let state = &mut self.state;
+        for k in 0..WORDS - SHIFT {
+            state[k] = twisted(state[k], state[k + 1], state[k + SHIFT]);
+        }
+        for k in WORDS - SHIFT..WORDS - 1 {
+            state[k] = twisted(state[k], state[k + 1], state[k + SHIFT - WORDS]);
+        }
+        state[WORDS - 1] = twisted(state[WORDS - 1], state[0], state[SHIFT - 1]);
         self.position = 0;
     }
 }
@@ -100,5 +120,18 @@ mod tests {
         let mut twister = Mt19937::from_word(5489);
         let last = (0..10_000).map(|_| twister.next_u32()).last();
         assert_eq!(last, Some(4_123_659_995));
+    }
+
+    #[test]
+    fn what_is_skipped_is_what_would_have_been_drawn() {
+        let mut skips = Mt19937::from_word(5489);
+        let mut draws = skips.clone();
+        for words in [0, 1, 5, 623, 624, 625, 10_000, 3] {
+            skips.skip(words);
+            for _ in 0..words {
+                draws.next_u32();
+            }
+            assert_eq!(skips.next_u32(), draws.next_u32(), "after {words}");
+        }
     }
 }
