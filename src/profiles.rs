@@ -298,31 +298,39 @@ pub fn host(engine: &str) -> Option<&'static HostProfile> {
 pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// What is longer is no misspelt name, and takes long to compare.
     const CHARACTERS_MAX: usize = 200;
-    let name = name.to_lowercase();
+    let name = plain(name);
     if name.chars().count() > CHARACTERS_MAX {
         return None;
     }
+    let is_near = |of: &str, distance: usize| 2 * distance < of.chars().count();
     candidates
         .into_iter()
-        .map(|candidate| {
-            let candidate_name = candidate.to_lowercase();
-            let [short_name, short] = [&name, &candidate_name].map(|name| behind_slash(name));
-            let whole = edit_distance(&name, &candidate_name);
-            let distance = whole.min(edit_distance(short_name, short));
+        .filter_map(|candidate| {
+            let other = plain(candidate);
+            let [short_name, short] = [&name, &other].map(|name| behind_slash(name));
             // Of those that the name goes on behind the longest says most.
             let goes_on = goes_on_behind(short_name, short).then(|| usize::MAX - short.len());
-            let distance = if goes_on.is_some() { distance.min(1) } else { distance };
-            (distance, goes_on, candidate)
+            let whole = Some(edit_distance(&name, &other)).filter(|it| is_near(&name, *it));
+            let behind = edit_distance(short_name, short);
+            let behind = Some(behind).filter(|it| is_near(short_name, *it));
+            let distance = whole.into_iter().chain(behind).chain(goes_on.map(|_| 1)).min()?;
+            // Who misspells a name begins it right more often than not.
+            let alike = name.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+            Some(((distance, goes_on.unwrap_or(0), usize::MAX - alike), candidate))
         })
-        .filter(|(distance, ..)| 2 * distance < name.chars().count())
-        .min_by_key(|(distance, goes_on, _)| (*distance, goes_on.unwrap_or(0)))
-        .map(|(.., candidate)| candidate)
+        .min_by_key(|(order, _)| *order)
+        .map(|(_, candidate)| candidate)
+}
+
+/// A name in small letters, with one sign for all that people put between its words.
+fn plain(name: &str) -> String {
+    name.to_lowercase().replace([' ', '_'], "-")
 }
 
 /// Whether a name is another one with more words behind it.
 fn goes_on_behind(name: &str, other: &str) -> bool {
     let rest = name.strip_prefix(other).filter(|_| !other.is_empty());
-    rest.is_some_and(|rest| rest.starts_with(['-', '_', '.', ':', ' ']))
+    rest.is_some_and(|rest| rest.starts_with(['-', '.', ':']))
 }
 
 /// Every name and alias of the models.
@@ -423,6 +431,9 @@ mod tests {
         assert_eq!(closest("lama-3.1-8b", model_names()), Some("meta-llama/Llama-3.1-8B"));
         assert_eq!(closest("H10O", ["A10", "H100"]), Some("H100"));
         assert_eq!(closest("Qwen3-14b-Instruct", model_names()), Some("Qwen/Qwen3-14B"));
+        assert_eq!(closest("H100 NVL 94GB", ["H100", "H100-NVL-94GB"]), Some("H100-NVL-94GB"));
+        assert_eq!(closest("H300", ["B300", "H200"]), Some("H200"), "as near, and begins alike");
+        assert_eq!(closest("nonsense/foo", model_names()), None);
         assert_eq!(
             closest("H100-80GB-SXM-of-ours", ["H1", "H100", "H100-80GB"]),
             Some("H100-80GB")

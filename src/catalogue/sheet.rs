@@ -85,7 +85,7 @@ impl Sheet {
             "weights_bytes": model.weight_bytes(1),
             "kv_bytes_per_token": kv,
         });
-        sheet.push_origin(profile);
+        sheet.push_origin(profile, "a local config.json");
         sheet
     }
 
@@ -118,7 +118,7 @@ impl Sheet {
         }
         sheet.push_efficiency(gpu);
         sheet.json = json!({ "gpu": gpu });
-        sheet.push_origin(profile);
+        sheet.push_origin(profile, "a file of your own");
         sheet
     }
 
@@ -166,9 +166,10 @@ impl Sheet {
         self.push("kernel figures", &kernels.source);
     }
 
-    fn push_origin<T>(&mut self, profile: Option<&Profile<T>>) {
+    /// Where figures are from; `local` is said of those of a file of the user's own.
+    fn push_origin<T>(&mut self, profile: Option<&Profile<T>>, local: &str) {
         let Some(profile) = profile else {
-            self.push("source", "a local config.json");
+            self.push("source", local);
             return;
         };
         if !profile.aliases.is_empty() {

@@ -95,6 +95,7 @@ fn read(root: &Table) -> Result<GpuSpec, Problem> {
         if file.spec.contains_key("efficiency") {
             return Err(Problem::new("like", "is given beside spec.efficiency; leave one out"));
         }
+        add_rates(&mut file.spec, &known);
         let mut efficiency = known.efficiency;
         // What another GPU's links do is nothing that its kernels say.
         efficiency.all_reduce.clear();
@@ -117,9 +118,49 @@ fn read(root: &Table) -> Result<GpuSpec, Problem> {
     Ok(spec)
 }
 
+/// Rates of the formats that kernels of a known GPU use, where the file does not state them: to 16 bits as there.
+fn add_rates(spec: &mut Table, known: &GpuSpec) {
+    let own = spec
+        .get("bf16_tflops")
+        .and_then(|rate| rate.as_float().or_else(|| rate.as_integer().map(|rate| rate as f64)));
+    let Some(own) = own else { return };
+    let rates = [
+        ("fp8_tflops", known.fp8_tflops),
+        ("int8_tops", known.int8_tops),
+        ("fp4_tflops", known.fp4_tflops),
+    ];
+    for (key, rate) in rates {
+        if let Some(rate) = rate.filter(|_| !spec.contains_key(key)) {
+            let rate = own * rate / known.bf16_tflops;
+            spec.insert(key.to_owned(), Value::Float(rate));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::read;
     use crate::profiles;
+
+    #[test]
+    fn rates_that_a_file_leaves_out_are_as_those_of_the_gpu_that_it_is_like() {
+        let file = |like: &str, more: &str| {
+            let text = format!(
+                "like = '{like}'\n[spec]\nname = 'mine'\nvendor = 'NVIDIA'\narchitecture = 'Hopper'\n\
+                 form_factor = 'SXM'\nbf16_tflops = 500\nmemory_bytes = 120_000_000_000\n\
+                 memory_bandwidth_gb_s = 3000.0\nlink = 'NVLink4'\nlink_gb_s = 450.0\n\
+                 gpus_per_domain = 8\npcie_gb_s = 64.0\n{more}"
+            );
+            read(&text.parse().expect("it is TOML")).expect("it is a GPU")
+        };
+        let known = profiles::gpu("H100").expect("in the catalogue");
+        let ratio = known.fp8_tflops.expect("it has FP8") / known.bf16_tflops;
+        let own = file("H100", "");
+        assert!((own.fp8_tflops.expect("H100 has it") - 500.0 * ratio).abs() < 1e-9);
+        assert_eq!(own.fp4_tflops, None, "H100 has none");
+        assert_eq!(file("H100", "fp8_tflops = 700.0").fp8_tflops, Some(700.0));
+        assert_eq!(file("A100", "").fp8_tflops, None);
+    }
 
     #[test]
     fn the_catalogue_keeps_the_rules() {
