@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::fit::{Fit, RunFigures};
 use crate::calibration::CalibrationFile;
-use crate::metrics::bench::{Comparison, ComparisonRow, Figure, JsonLayout, MetricKey, Statistic};
+use crate::metrics::bench::{
+    Comparison, ComparisonRow, Figure, JsonLayout, MetricKey, Statistic, Tool,
+};
 
 /// A fit, and the runs that took no part in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,13 +28,20 @@ pub struct Verdict {
     pub judged: usize,
     /// Those of them that err by more, all that could not be simulated among them.
     pub misses: usize,
+    /// Of high percentiles, which are not judged, the one that errs most, and by how many percent.
+    pub worst_percentile: Option<(MetricKey, f64)>,
 }
 
 impl Answer {
     /// Whether durations, means and medians err by so many percent at most.
     pub fn verdict(&self, within_pct: f64) -> Verdict {
         let runs = if self.held_out.is_empty() { &self.fit.fitted } else { &self.held_out };
-        let mut verdict = Verdict { within_pct, judged: 0, misses: 0 };
+        let rows =
+            || runs.iter().filter_map(|run| run.comparison.as_ref()).flat_map(Comparison::rows);
+        let percentiles = rows().filter(|row| is_high_percentile(row));
+        let errors = percentiles.filter_map(|row| Some((row.key, row.error_pct()?)));
+        let worst_percentile = errors.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
+        let mut verdict = Verdict { within_pct, judged: 0, misses: 0, worst_percentile };
         for run in runs {
             let rows = run.comparison.iter().flat_map(Comparison::rows);
             let misses =
@@ -69,8 +78,15 @@ impl Answer {
             "held_out": self.held_out.iter().map(run).collect::<Vec<_>>(),
             "within_pct": verdict.within_pct,
             "misses": verdict.misses,
+            "worst_percentile": verdict.worst_percentile.map(|(key, error_pct)| json!({
+                "metric": key.name(Tool::Vllm), "error_pct": error_pct,
+            })),
         })
     }
+}
+
+fn is_high_percentile(row: &ComparisonRow) -> bool {
+    matches!(row.key, MetricKey::Latency(_, Statistic::Percentile(percentile)) if percentile > 50.0)
 }
 
 fn is_judged(row: &ComparisonRow) -> bool {

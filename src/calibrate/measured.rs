@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::fit::Run;
 use super::question::Question;
-use super::tool_output;
 use crate::calibration::Parameter;
 use crate::io::text;
 use crate::load::{Broken, Cases, Changes, Draft, Drafts, Listener, LoadError, Loaded, Note, fail};
@@ -15,7 +14,7 @@ use crate::metrics::measured;
 use crate::request::Request;
 use crate::resolved::{Scenario, Unstated};
 use crate::study::Case;
-use crate::validate;
+use crate::validate::{self, tool_output};
 use crate::workload::TraceRow;
 
 /// How far a total of tokens may be from the one that the tool counted.
@@ -63,7 +62,7 @@ pub(super) fn collect(question: &Question, listener: &Listener) -> Result<Collec
     for (path, hold_out) in fitted.chain(held_out) {
         let Drafts { each: drafts, fit, .. } = match server {
             Some(server) if !is_scenario(path) => {
-                tool_output::drafts(server, path, overrides, listener)?
+                tool_output::drafts(server, path, &Changes::set(overrides), listener)?
             }
             None if is_tool_output(path) => {
                 let rule = "is not a scenario; what a benchmark tool printed or wrote needs --server \

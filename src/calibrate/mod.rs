@@ -30,7 +30,6 @@
 
 mod alike;
 mod answer;
-mod arrivals;
 mod fit;
 mod measured;
 mod observation;
@@ -40,7 +39,6 @@ mod question;
 mod servers;
 mod strangers;
 mod surface;
-mod tool_output;
 
 #[cfg(test)]
 mod tests;

@@ -40,6 +40,9 @@ pub struct MadeOn {
     pub engines: Vec<String>,
     /// Tensor-parallel sizes.
     pub tensor_parallel_sizes: Vec<u32>,
+    /// Names of the tables that their step times were read from; files of earlier versions do not say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<String>,
 }
 
 impl MadeOn {
@@ -51,6 +54,9 @@ impl MadeOn {
             add(&mut all.gpus, group.gpu.name.clone());
             add(&mut all.engines, group.cluster.engine.name().to_owned());
             add(&mut all.tensor_parallel_sizes, group.cluster.tensor_parallel_size);
+            if let Some(table) = group.cluster.step_time.table() {
+                add(&mut all.tables, table.to_owned());
+            }
         }
         all
     }
@@ -61,26 +67,33 @@ impl MadeOn {
         let sizes = |sizes: &[u32]| sizes.iter().map(u32::to_string).collect::<Vec<_>>();
         let (calibrated, simulated) =
             (sizes(&self.tensor_parallel_sizes), sizes(&own.tensor_parallel_sizes));
-        let each = [
+        let hardware = [("GPU", &self.gpus, &own.gpus), ("engine", &self.engines, &own.engines)];
+        let others = [
             ("model", &self.models, &own.models),
-            ("GPU", &self.gpus, &own.gpus),
-            ("engine", &self.engines, &own.engines),
             ("tensor-parallel size", &calibrated, &simulated),
         ];
-        let differs = each.into_iter().filter_map(|(what, calibrated, simulated)| {
-            // What is not told is no difference.
-            let other = simulated.iter().find(|one| !calibrated.contains(one))?;
-            if calibrated.is_empty() {
-                return None;
-            }
-            Some(Caveat::OtherCalibration {
-                what,
-                calibrated: calibrated.join(", "),
-                simulated: other.clone(),
-            })
-        });
-        differs.collect()
+        let table = ("table of step times", &self.tables, &own.tables);
+        let mut differs: Vec<Caveat> = hardware.into_iter().filter_map(difference).collect();
+        if differs.is_empty() {
+            // Of other GPUs and engines it is another one anyway.
+            differs.extend(difference(table));
+        }
+        differs.extend(others.into_iter().filter_map(difference));
+        differs
     }
+}
+
+/// The first of those that are simulated on which nothing was calibrated. What is not told is no difference.
+fn difference(
+    (what, calibrated, simulated): (&'static str, &Vec<String>, &Vec<String>),
+) -> Option<Caveat> {
+    let other = simulated.iter().find(|one| !calibrated.contains(one))?;
+    let told = || Caveat::OtherCalibration {
+        what,
+        calibrated: calibrated.join(", "),
+        simulated: other.clone(),
+    };
+    (!calibrated.is_empty()).then(told)
 }
 
 fn add<T: PartialEq>(list: &mut Vec<T>, one: T) {

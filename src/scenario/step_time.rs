@@ -120,6 +120,15 @@ impl StepTimeConfig {
         }
     }
 
+    /// The table of kernels, layers or steps that times are read from, by its name; nothing where they are from none.
+    pub(crate) fn table(&self) -> Option<&str> {
+        match self {
+            Self::OperatorTable { profile, .. } | Self::StepTable { profile } => profile.as_deref(),
+            Self::LayerTable(config) => config.profile.as_deref(),
+            Self::Auto { .. } | Self::Roofline { .. } | Self::Linear { .. } => None,
+        }
+    }
+
     /// Whether a profile is a file of the user's own.
     pub(crate) fn is_file(name: &str) -> bool {
         std::path::Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))

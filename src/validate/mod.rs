@@ -29,10 +29,12 @@
 //! * `measured.rs`: metrics under the names of the benchmark JSON
 //! * `run.rs`: scenarios to figures, on several threads
 //! * `case.rs`, `experiment.rs`: one run with limits
+//! * `tool_output.rs`, `arrivals.rs`: results of benchmark tools, as runs of a server that a scenario describes
 //! * `host_run.rs`: folders of servers on a GPU of known step time
 //! * `score.rs`, `report.rs`: errors by family, and how they are printed
 
 mod adapters;
+mod arrivals;
 mod case;
 mod command;
 mod drafts;
@@ -62,6 +64,7 @@ mod shared;
 mod sharegpt;
 mod skip;
 mod tidy;
+pub(crate) mod tool_output;
 mod version;
 mod workload;
 
@@ -83,3 +86,4 @@ pub use report::{LeftOut, Validation, Verdict};
 pub use run::{Adjust, figures, judge, simulate, validate};
 pub use score::{Family, MetricScore, RunScore};
 pub use skip::Skip;
+pub use tool_output::results;

@@ -1,21 +1,26 @@
 //! What a benchmark tool printed or wrote, as runs of a known server.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::arrivals;
+use super::case::{Case, Limits};
 use crate::io::text;
-use crate::load::{Changes, Draft, Drafts, Listener, LoadError, Note, Override, fail};
+use crate::load::{Cases, Changes, Draft, Drafts, Listener, LoadError, Note, fail};
+use crate::metrics;
 use crate::metrics::bench::{self, Figure, Measured, MetricKey};
+use crate::profiles;
+use crate::request::Request;
+use crate::workload::{TraceRows, Workload};
 
 /// More requests of one run are not simulated.
 const MOST_REQUESTS: i64 = 10_000_000;
 
 /// One run for every result of the file, on the server and workload of a scenario; what the tool
 /// tells of its load (requests, rate, concurrency) overrides the scenario's.
-pub(super) fn drafts(
+pub(crate) fn drafts(
     server: &Path,
     path: &Path,
-    overrides: &[Override],
+    changes: &Changes,
     listener: &Listener,
 ) -> Result<Drafts, LoadError> {
     let place = path.display().to_string();
@@ -27,13 +32,61 @@ pub(super) fn drafts(
     if found.measured.is_empty() {
         return Err(fail(&place, "holds no benchmark block, result table or result JSON"));
     }
-    let Drafts { each, fit, .. } = Changes::set(overrides).load(Some(server))?;
+    let Drafts { each, fit, .. } = changes.load(Some(server))?;
     let [server] = each.as_slice() else {
         let server = server.display().to_string();
         return Err(fail(&server, "variants: must be absent with --server"));
     };
     let drafts = found.measured.iter().map(|measured| draft(server, measured, path, listener));
     Ok(Drafts { each: drafts.collect::<Result<_, _>>()?, fit, calibration: None, sweep: None })
+}
+
+/// What benchmark tools printed or wrote of a server, beside what is simulated of it.
+///
+/// # Errors
+/// When a file cannot be read or holds no result, or the scenario of the server breaks a rule.
+pub fn results(
+    server: &Path,
+    files: &[PathBuf],
+    changes: &Changes,
+    listener: &Listener,
+) -> Result<Vec<Case>, LoadError> {
+    let mut cases = Vec::new();
+    for file in files {
+        for draft in drafts(server, file, changes, listener)?.each {
+            cases.push(case(&draft, server, listener)?);
+        }
+    }
+    Ok(cases)
+}
+
+fn case(draft: &Draft, server: &Path, listener: &Listener) -> Result<Case, LoadError> {
+    let loaded = draft.resolve()?;
+    let scenario = &loaded.scenario;
+    let place = |error: &dyn std::fmt::Display| fail(&scenario.name, error);
+    // A trace is read here; conversations go on as their answers come.
+    let requests = match Cases::told(listener).rows(&loaded)? {
+        None => None,
+        Some(rows) => {
+            let rows: TraceRows = Box::new(Vec::from(&rows[..]).into_iter().map(Ok));
+            let workload = Workload::open(&scenario.workload, scenario.seed, Some(rows));
+            let workload = workload.map_err(|error| place(&error))?;
+            if workload.has_follow_ups() {
+                return Err(place(&"conversations of a trace are not compared with results"));
+            }
+            let requests = workload.collect::<Result<Vec<Request>, _>>();
+            Some(requests.map_err(|error| place(&error))?)
+        }
+    };
+    Ok(Case {
+        id: scenario.name.clone(),
+        family: server.display().to_string(),
+        measured: metrics::measured(scenario).map(|(_, figures)| figures).unwrap_or_default(),
+        requests,
+        limits: Limits::default(),
+        assumed: Vec::new(),
+        scenario: loaded.scenario,
+    })
 }
 
 fn draft(
@@ -45,6 +98,14 @@ fn draft(
     let mut draft = server.clone();
     let name = format!("{}:{}", path.display(), measured.line);
     let wrong = |problem: String| fail(&name, problem);
+    let below = measured.named_metrics().find(|(_, value)| *value < 0.0);
+    if let Some((metric, value)) = below {
+        return Err(wrong(format!("{metric}: must be at least 0, got {value}")));
+    }
+    if let Some(other) = other_model(measured, server) {
+        let text = format!("{name}: names the model `{other}`, and the server has another one");
+        listener.tell(&Note::Warning(text));
+    }
     draft.put("name", name.clone())?;
     let completed = count(measured, Figure::Completed);
     match completed {
@@ -73,6 +134,21 @@ fn draft(
     }
     draft.put("measured", table(measured, path))?;
     Ok(draft)
+}
+
+/// The model that a result names, if that is another one than the server's: folders and owners may differ.
+fn other_model<'a>(measured: &'a Measured, server: &Draft) -> Option<&'a str> {
+    let name = |path: &str| {
+        let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        last.to_lowercase().replace(['_', ' '], "-")
+    };
+    let (_, told) = measured.facts.iter().find(|(key, _)| key == "model_id")?;
+    let told = told.trim_matches('"');
+    let own = server.get(&["cluster", "model"])?.as_str()?;
+    let resolved = |name: &str| profiles::model(name).map(|model| model.name);
+    let is_same =
+        name(told) == name(own) || resolved(told).is_some_and(|model| Some(model) == resolved(own));
+    (!is_same).then_some(told)
 }
 
 fn count(measured: &Measured, figure: Figure) -> Option<i64> {

@@ -39,7 +39,7 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
 }
 
 fn judge(verdict: &Verdict) -> Result<(), Failure> {
-    let Verdict { within_pct, judged, misses } = verdict;
+    let Verdict { within_pct, judged, misses, .. } = verdict;
     if *judged == 0 {
         return Err(Failure::Run(anyhow::anyhow!(
             "nothing to judge: no run tells a duration, a mean or a median"

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::calibrate::{Answer, Estimate, Verdict, short};
 use crate::calibration::Expected;
+use crate::metrics::bench::Tool;
 use crate::plain::table;
 
 pub(super) fn text(answer: &Answer, verdict: &Verdict) -> String {
@@ -33,13 +34,18 @@ pub(super) fn text(answer: &Answer, verdict: &Verdict) -> String {
     let _ =
         writeln!(text, "misfit: {:.1} times the noise between repetitions of a run", fit.misfit);
     let runs = if held_out.is_empty() { "fitted" } else { "held-out" };
-    let Verdict { within_pct, judged, misses } = verdict;
+    let Verdict { within_pct, judged, misses, worst_percentile } = verdict;
     let found = match (judged, misses) {
         (0, _) => "nothing to judge".to_owned(),
         (_, 0) => format!("every duration, mean and median within {within_pct} %"),
         _ => format!("{misses} durations, means or medians off by more than {within_pct} %"),
     };
     let _ = writeln!(text, "verdict on the {runs} runs: {found}");
+    if let Some((key, error)) = worst_percentile {
+        let name = key.title(Tool::Vllm).replace(" (ms)", "");
+        let _ =
+            writeln!(text, "percentiles are not judged; the furthest off is {name}, {error:+.1} %");
+    }
     text
 }
 

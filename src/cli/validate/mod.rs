@@ -18,6 +18,7 @@ use crate::validate::{self, Case, MemoryStudy, Part, Published, Validation, judg
     Exit codes: 0 within the limits, 1 not, 2 bad arguments or input.\n\n\
     Examples:\n  \
     servecast validate\n  \
+    servecast validate --server server.toml bench-2rps.json bench-4rps.json\n  \
     servecast validate my-experiment.toml\n  \
     servecast validate my-experiment.toml --calibration my-gpu.toml\n  \
     servecast validate --runs runs.jsonl --family 'gpustack/*'\n  \
@@ -26,9 +27,14 @@ use crate::validate::{self, Case, MemoryStudy, Part, Published, Validation, judg
     servecast validate --memory starts.jsonl --models configs/ --given weights,activation")]
 pub(super) struct ValidateArguments {
     /// Experiment file: an engine, its requests and their measured times. Or a folder: a run of a
-    /// real server on a GPU of known step time (`meta.json`, `requests.csv.gz`), or several of them
+    /// real server on a GPU of known step time (`meta.json`, `requests.csv.gz`), or several of them.
+    /// With --server, what benchmark tools printed or wrote
     #[arg(conflicts_with = "runs")]
-    experiment: Option<PathBuf>,
+    experiment: Vec<PathBuf>,
+    /// Scenario of the server that the results are of: its model, GPU, engine and requests. The results tell how many
+    /// requests were sent, and how fast
+    #[arg(long, value_name = "SCENARIO", requires = "experiment")]
+    server: Option<PathBuf>,
     /// Published runs, one JSON record a line
     #[arg(long, value_name = "FILE")]
     runs: Option<PathBuf>,
@@ -113,7 +119,20 @@ pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
         return validate_memory(path, arguments);
     }
     let overrides = overrides(&arguments.overrides)?;
-    let cases = match (&arguments.runs, &arguments.experiment) {
+    if let Some(server) = &arguments.server {
+        let changes = Changes { calibration: arguments.calibration.clone(), overrides, seed: None };
+        let cases = validate::results(server, &arguments.experiment, &changes, &listener())?;
+        return validate_cases(&cases, arguments);
+    }
+    let experiment = match &arguments.experiment[..] {
+        [] => None,
+        [one] => Some(one),
+        [_, other, ..] => {
+            let problem = format!("{}: is a second file; several need --server", other.display());
+            return Err(Failure::input(problem));
+        }
+    };
+    let cases = match (&arguments.runs, experiment) {
         (Some(runs), _) => return validate_runs(runs, arguments, &overrides),
         (None, Some(folder)) if folder.is_dir() => {
             if arguments.calibration.is_some() {

@@ -272,3 +272,55 @@ fn a_calibration_that_fits_this_server_is_taken_without_a_word_and_a_nameless_on
     assert!(!said(HERE).contains("warning: the calibration"), "{}", said(HERE));
     assert!(said("").contains("warning: the calibration does not say which model"), "{}", said(""));
 }
+
+#[test]
+fn a_calibration_is_of_one_table_of_step_times() {
+    let made_on = format!("{HERE}tables = [\"h100-sxm5-80gb/vllm-0.24.0\"]\n");
+    let calibration = calibrated(1.2, 100.0, &made_on)
+        .replace("step_time.base_us", "step_time.calibration.per_step_us")
+        .replace("kind = \"factor\"\ncentre = 1000.0", "kind = \"amount\"\ncentre = 100.0");
+    let server = "name = 's'\n[workload]\nnum_requests = 2\narrivals.type = 'all_at_once'\n\
+                  lengths = { type = 'fixed', input_tokens = 10, output_tokens = 2 }\n\
+                  [cluster]\nmodel = 'Qwen/Qwen2.5-7B'\ngpu = 'H100'\n";
+    let cli = Cli::new().file("s.toml", server).file("c.toml", calibration);
+    let run = "run s.toml --no-files --calibration c.toml";
+    let warning =
+        "another table of step times: h100-sxm5-80gb/vllm-0.24.0, not h100-sxm5-80gb/vllm-0.14.0";
+    let same = cli.words(run).expect_exit(0).stderr();
+    assert!(!same.contains("warning: the calibration"), "{same}");
+    let other = format!("{run} --set cluster.step_time.engine_version=\"0.14.0\"");
+    cli.words(&other).expect_exit(0).stderr_has(warning);
+}
+
+#[test]
+fn results_are_compared_with_a_server_before_and_after_it_is_calibrated() {
+    let cli = calibration();
+    let words = "calibrate --server server.toml low.jsonl high.jsonl --output found.toml";
+    let fit = "--within 1 --fit cluster.api_delay_ms=1+-5 --fit cluster.step_time.base_us=1000*/0.5 \
+               --fit cluster.step_time.decode_seq_us=10*/1";
+    cli.words(&format!("{words} {fit}")).expect_exit(0);
+    let errors = |more: &str| -> Vec<f64> {
+        let words = format!("validate --server server.toml middle.jsonl high.jsonl --format json {more}");
+        let ran = cli.words(&words).expect_exit(0);
+        let value: Value = serde_json::from_str(&ran.stdout()).expect("it is JSON");
+        let runs = value["runs"].as_array().expect("a list");
+        assert_eq!(runs.len(), 2, "{value:#}");
+        let error = |run: &Value| run["metrics"]["mean_ttft_ms"]["error_pct"].as_f64().unwrap();
+        runs.iter().map(error).collect()
+    };
+    let (bare, calibrated) = (errors(""), errors("--calibration found.toml"));
+    assert!(bare.iter().all(|error| *error < -30.0), "{bare:?}");
+    assert!(calibrated.iter().all(|error| error.abs() < 2.0), "{calibrated:?}");
+
+    let two = cli.words("validate middle.jsonl high.jsonl").expect_exit(2);
+    two.stderr_has("high.jsonl: is a second file; several need --server");
+    let negative = measure(80.0).replace("\"mean_ttft_ms\": ", "\"mean_ttft_ms\": -");
+    let other = measure(80.0).replacen('{', "{\"model_id\": \"other/model\", ", 1);
+    let cli = cli.file("negative.jsonl", negative).file("other.jsonl", other);
+    cli.words("validate --server server.toml negative.jsonl")
+        .expect_exit(2)
+        .stderr_has("negative.jsonl:1: mean_ttft_ms: must be at least 0, got -");
+    cli.words("validate --server server.toml other.jsonl")
+        .expect_exit(0)
+        .stderr_has("names the model `other/model`, and the server has another one");
+}
