@@ -5,7 +5,7 @@ use toml::Value;
 use crate::erased;
 use crate::load::{Draft, Listener, LoadError, Note, Origin};
 use crate::problem::Problem;
-use crate::scenario::ScenarioFile;
+use crate::scenario::{ArrivalConfig, ScenarioFile};
 
 /// Letters name scenarios.
 const SCENARIOS_MAX: usize = 26;
@@ -35,6 +35,19 @@ impl Contestant {
         let changed = self.changed.iter().map(String::as_str);
         changed.filter(|path| {
             path.starts_with("trace") || says_requests(path) && !path.contains("tool_seed")
+        })
+    }
+
+    /// Whether every run sends the requests of a trace as they were recorded, but for a jitter of their arrivals.
+    pub(super) fn is_jittered_trace(&self) -> bool {
+        matches!(&self.file.workload.arrivals, ArrivalConfig::Trace(trace) if trace.jitter_s > 0.0)
+    }
+
+    /// Whether its steps are priced by other kernels than those of the baseline.
+    pub fn has_other_kernels(&self) -> bool {
+        self.changed.iter().any(|path| {
+            path.starts_with("cluster.step_time")
+                || ["cluster.model", "cluster.gpu", "cluster.engine.type"].contains(&path.as_str())
         })
     }
 

@@ -66,7 +66,13 @@ fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
         format!("; intervals hold the truth in {confidence}")
     };
     text.push(format!("{} seeds, {requests}{intervals}\n", runs.seeds()));
-    text.extend(runs.are_resampled().then(|| format!("{RESAMPLED}\n")));
+    let is_jittered = all.iter().any(Contestant::is_jittered_trace);
+    let drawn = match (runs.are_resampled(), is_jittered) {
+        (true, _) => Some(RESAMPLED),
+        (false, true) => Some(JITTERED),
+        (false, false) => None,
+    };
+    text.extend(drawn.map(|drawn| format!("{drawn}\n")));
     text.extend(cautions(all, runs, findings).into_iter().map(|line| line + "\n"));
     text.concat()
 }
@@ -74,6 +80,10 @@ fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
 /// What a comparison says of traces.
 const RESAMPLED: &str = "Each seed sends a stretch resampled from the trace; `--point` replays it as recorded. Intervals are of other traffic \
                          like it: more seeds do not narrow them.";
+
+/// What a comparison says of traces whose arrivals are moved.
+const JITTERED: &str = "Each seed sends the same requests of the trace, their arrivals moved within jitter_s: intervals say nothing of other \
+                        traffic like it. With `--set workload.arrivals.jitter_s=0` each seed sends a stretch resampled from the trace.";
 
 /// What a comparison says of which nothing is drawn.
 const WITHOUT_CHANCE: &str = "Nothing in these runs is drawn: every seed sends the same requests, so differences have no intervals and say \
@@ -92,6 +102,17 @@ pub(super) fn cautions(all: &[Contestant], runs: &Runs, findings: &Findings) -> 
         text.push(format!(
             "Other requests than A's: {}. Pairs share the seed and not the requests.",
             other.join(", ")
+        ));
+    }
+    let kernels: Vec<String> = all
+        .iter()
+        .filter(|one| one.has_other_kernels())
+        .map(|one| one.letter.to_string())
+        .collect();
+    if !kernels.is_empty() {
+        text.push(format!(
+            "Other kernels than A's: {}. Intervals are of chance alone, not of how far predictions of either server are off.",
+            kernels.join(", ")
         ));
     }
     if findings.is_without_chance {

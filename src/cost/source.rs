@@ -71,7 +71,7 @@ impl fmt::Display for StepTimeSource {
                 write!(f, "kernels of {engine} {version}, measured on {measured_on}")?;
                 match &not_measured[..] {
                     [] => Ok(()),
-                    gaps => write!(f, "; not measured, from the roofline: {}", gaps.join(", ")),
+                    gaps => write!(f, "; from the roofline: {}", gaps.join(", ")),
                 }
             }
             Self::LayerTable { engine, version, source } => {

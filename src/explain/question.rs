@@ -13,7 +13,6 @@ use crate::load::{Cases, Draft, Listener, LoadError, Origin};
 use crate::metrics::Recorder;
 use crate::plain::shown;
 use crate::problem::Problem;
-use crate::resolved::Scenario;
 use crate::stats::percentile_sorted;
 use crate::study::Case;
 use crate::units::SimDuration;
@@ -186,7 +185,7 @@ impl Explain {
         Ok(Explained {
             servecast: env!("CARGO_PKG_VERSION"),
             scenario: run.scenario.name.clone(),
-            router: router(&run.scenario),
+            router: run.scenario.written().cluster.router.title(),
             gpus: run.scenario.gpus(),
             metric,
             slo,
@@ -257,13 +256,6 @@ impl Subject {
             around: sight,
         }
     }
-}
-
-/// The name of the router.
-fn router(scenario: &Scenario) -> String {
-    let table = crate::erased::table(&scenario.written()).unwrap_or_default();
-    let name = super::paths::at(&table, "cluster.router.type").and_then(toml::Value::as_str);
-    name.unwrap_or_default().to_owned()
 }
 
 impl std::fmt::Display for Explained {

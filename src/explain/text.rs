@@ -235,6 +235,13 @@ fn parts(found: &Explained) -> String {
     table(&rows.collect::<Vec<_>>(), &[])
 }
 
+/// Whether a change may do as much, as far as its seeds tell, that it cannot be said to do nothing.
+fn is_undecided(one: &Ranked) -> bool {
+    /// Of the latency without the change.
+    const NOTABLE: f64 = 0.1;
+    one.half_width_ms.is_finite() && one.half_width_ms > NOTABLE * one.now_ms
+}
+
 /// What changes do.
 fn changes(found: &Explained, ranking: &Ranking, all: bool) -> String {
     let what = format!("P{} of {}", found.percentile, found.metric.title());
@@ -249,14 +256,22 @@ fn changes(found: &Explained, ranking: &Ranking, all: bool) -> String {
             std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
         lines.push(table(&rows, &[5]).trim_end().to_owned());
     }
-    let rest = ranking.changes.iter().filter(|one| !is_shown(one));
-    let rest: Vec<&str> = rest.map(|one| one.change.name.as_str()).collect();
-    if !all && !rest.is_empty() {
-        lines.push(format!("No difference found: {}.", rest.join(", ")));
-    }
     if all {
         let left = ranking.left_out.iter();
         lines.extend(left.map(|one| format!("Left out: {} ({})", one.name, one.why)));
+    } else {
+        let rest = ranking.changes.iter().filter(|one| !is_shown(one));
+        let (undecided, same): (Vec<_>, Vec<_>) = rest.partition(|one| is_undecided(one));
+        let names = |of: Vec<&Ranked>| {
+            of.into_iter().map(|one| one.change.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        if !same.is_empty() {
+            lines.push(format!("No difference found: {}.", names(same)));
+        }
+        if !undecided.is_empty() {
+            let names = names(undecided);
+            lines.push(format!("Undecided, with these seeds: {names}. --all shows by how much."));
+        }
     }
     lines.into_iter().map(|line| line + "\n").collect()
 }

@@ -122,6 +122,9 @@ impl ExpectedFigures {
             format!("{} {low:.decimals$} to {high:.decimals$}", key.title(tool))
         };
         let (class, _) = class_of(scenario).filter(|(_, server)| *server == Unstated::TYPICAL)?;
+        if report.summary.completed == 0 {
+            return None;
+        }
         let told: Vec<String> = intervals(class, (scenario, report), &TOLD).map(told).collect();
         let line = format!("90 % of {} have: {}", class.servers(), told.join(", "));
         (!told.is_empty()).then_some(line)

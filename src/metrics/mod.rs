@@ -74,4 +74,4 @@ pub use summary::{Cautions, KeptSlo, KeptSlos, Summary};
 pub use tiers::{ReplicaTiers, TierLog, TierReport, TierTokens};
 pub use timeline::Timeline;
 pub use transfers::{Carried, TransferReport};
-pub use warnings::{Caution, Warnings};
+pub use warnings::{Caution, TooLong, Warnings};

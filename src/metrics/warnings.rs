@@ -1,6 +1,8 @@
 //! What a result hangs on: requests that were not answered, what is not priced, steps beyond the measured shapes, a load near what can be served, KV
 //! memory that is just enough, or that nobody counted.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::coverage::StepCoverage;
@@ -24,6 +26,8 @@ pub struct Caution {
     limits: Limits,
     /// By model.
     busiest: Vec<Busiest>,
+    /// Tokens of the longest prompt, by model.
+    longest: Vec<u32>,
     costs: Vec<StepTime>,
 }
 
@@ -34,6 +38,26 @@ pub struct Limits {
     kv_need: KvNeed,
     crowding: Crowding,
     cut: CutAnswers,
+}
+
+/// Prompts that replicas reject because of their length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TooLong {
+    /// Tokens of the longest prompt.
+    pub prompt_tokens: u32,
+    /// Tokens of prompt and answer that the replicas of its model take at most.
+    pub max_model_len: u32,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { prompt_tokens, max_model_len } = self;
+        write!(
+            f,
+            "there are prompts of {prompt_tokens} tokens, and replicas reject what does not fit into max_model_len = \
+             {max_model_len}: give shorter prompts, or set cluster.engine.max_model_len if the model takes more"
+        )
+    }
 }
 
 /// What a run is warned of, and the figures that decide it.
@@ -62,6 +86,9 @@ pub struct Warnings {
     /// What became of requests that were not answered, where that is worth a word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub losses: Option<Losses>,
+    /// Prompts that no replica takes, where some were rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub too_long: Option<TooLong>,
     /// Answers that an engine ended before they were over.
     #[serde(skip_serializing_if = "CutAnswers::is_none")]
     pub cut: CutAnswers,
@@ -81,6 +108,7 @@ impl Caution {
                 cut: CutAnswers::default(),
             },
             busiest: scenario.models.iter().map(|_| Busiest::default()).collect(),
+            longest: vec![0; scenario.models.len()],
             costs,
         }
     }
@@ -102,6 +130,7 @@ impl Caution {
             kv_capacity_is_derived: kv_need
                 .is_some_and(|need| matches!(scenario.groups[need.group].kv, KvSource::Derived(_))),
             losses: Losses::of(counts),
+            too_long: (counts.rejected > 0).then(|| self.too_long(scenario)).flatten(),
             cut: *cut,
             caveats: scenario.caveats(),
         }
@@ -116,8 +145,24 @@ impl Caution {
         loads.max_by(|(a, _), (b, _)| a.total_cmp(b))
     }
 
+    /// The first model that is sent prompts which none of its replicas takes.
+    fn too_long(&self, scenario: &Scenario) -> Option<TooLong> {
+        let limit = |model| {
+            let own = scenario.groups.iter().filter(|group| group.serves == model);
+            own.map(|group| group.settings.max_model_len()).max()
+        };
+        let each = (0..).map(ModelId).zip(&self.longest);
+        let mut found = each.filter_map(|(model, &prompt_tokens)| {
+            let max_model_len = limit(model)?;
+            (prompt_tokens >= max_model_len).then_some(TooLong { prompt_tokens, max_model_len })
+        });
+        found.next()
+    }
+
     fn arrived(&mut self, request: &Request) {
-        self.busiest[request.model.index()].add(request);
+        let model = request.model.index();
+        self.busiest[model].add(request);
+        self.longest[model] = self.longest[model].max(request.prompt_tokens);
     }
 }
 
@@ -181,6 +226,7 @@ impl Warnings {
     /// In words, one sentence a warning.
     pub fn texts(&self) -> Vec<String> {
         let losses = self.losses.iter().map(ToString::to_string);
+        let losses = losses.chain(self.too_long.iter().map(ToString::to_string));
         let cut = (!self.cut.is_none()).then(|| self.cut.to_string());
         let mut texts: Vec<String> =
             losses.chain(cut).chain(self.caveats.iter().map(ToString::to_string)).collect();

@@ -7,6 +7,7 @@ use super::layouts::Layout;
 use super::outcome::Row;
 use crate::metrics::Warnings;
 use crate::resolved::{Basis, Caveat, HostBasis, KvBasis, ServerBasis, StepTimeSource};
+use crate::scenario::RouterConfig;
 
 /// Something that a plan takes to be so.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,6 +28,8 @@ pub enum Assumption {
     Host(HostBasis),
     /// Where the size of KV memory comes from.
     KvMemory(KvBasis),
+    /// Which router shares out the requests, where there are several replicas.
+    Routing(String),
     /// Steps beyond what was measured, in the run of an answer.
     Extrapolation(Warnings),
     /// A load near what can be served, in the run of an answer.
@@ -45,6 +48,7 @@ impl Assumption {
             Self::Servers { .. } => "servers",
             Self::Host(_) => "host",
             Self::KvMemory(_) => "kv_memory",
+            Self::Routing(_) => "routing",
             Self::Extrapolation(_) => "extrapolation",
             Self::Load(_) => "load",
             Self::KvNeed(_) => "kv_need",
@@ -72,6 +76,9 @@ impl Assumption {
             }
             Self::Host(host) => host.to_string(),
             Self::KvMemory(kv) => kv.to_string(),
+            Self::Routing(router) => format!(
+                "`{router}` (cluster.router); with another router other numbers may be needed"
+            ),
             Self::Extrapolation(run) => run.extrapolation_text().unwrap_or_default(),
             Self::Load(run) => run.saturation_text().unwrap_or_default(),
             Self::KvNeed(run) => run.kv_text().unwrap_or_default(),
@@ -133,7 +140,11 @@ impl Known {
 }
 
 /// What is assumed of layouts with such replicas, of which these were found, the best first.
-pub(super) fn assumed(layouts: &[Layout], known: &[Known], rows: &[Row]) -> Vec<Assumed> {
+pub(super) fn assumed(
+    (layouts, router): (&[Layout], &RouterConfig),
+    known: &[Known],
+    rows: &[Row],
+) -> Vec<Assumed> {
     let kinds: [fn(&Known) -> Assumption; 4] = [
         |one| Assumption::StepTimes(one.basis.step_times.clone()),
         |one| Assumption::Servers { basis: one.basis.servers.clone(), for_slow: one.for_slow },
@@ -154,7 +165,11 @@ pub(super) fn assumed(layouts: &[Layout], known: &[Known], rows: &[Row]) -> Vec<
         caveats.into_iter().flatten().flat_map(of_all)
     });
     let caveats = folded(caveats).into_iter().map(|(it, names)| about(it, &names, known));
-    facts.chain(of_runs(layouts, rows)).chain(caveats).collect()
+    let mut sizes = rows.iter().filter_map(Row::found).map(|found| found.size.replicas());
+    let is_routed = sizes.any(|replicas| replicas.iter().any(|count| *count > 1));
+    let routing = is_routed.then(|| Assumption::Routing(router.title()));
+    let routing = routing.map(|assumption| Assumed { assumption, of: Vec::new(), of_all: true });
+    facts.chain(routing).chain(of_runs(layouts, rows)).chain(caveats).collect()
 }
 
 /// Each assumption once, with the names of all that it holds of.

@@ -19,7 +19,7 @@ use crate::load::{Cases, Draft};
 use crate::metrics::bench::Slos;
 use crate::resolved::{Scenario, Unstated};
 use crate::rng::Seed;
-use crate::scenario::{ArrivalConfig, ScenarioFile};
+use crate::scenario::{ArrivalConfig, RouterConfig, ScenarioFile};
 use crate::study::Case;
 use crate::threads;
 use crate::workload::{STRETCH_BLOCKS, STRETCH_DRAWS_MAX};
@@ -44,6 +44,8 @@ pub struct Study {
     first: usize,
     /// The title of the scenario.
     pub name: String,
+    /// The router of the scenario.
+    pub router: RouterConfig,
     /// The model that is served.
     pub model: String,
 }
@@ -79,6 +81,7 @@ impl Study {
         check_step_times(&layouts, &question)?;
         let told = Told::to(&question.listener);
         let ScenarioFile { name, seed, cluster, .. } = case.scenario.written();
+        let router = cluster.router;
         Ok(Self {
             question,
             layouts,
@@ -92,6 +95,7 @@ impl Study {
             told,
             first,
             name,
+            router,
             model: cluster.model,
         })
     }
@@ -105,7 +109,7 @@ impl Study {
             Seeks::FewestReplicas => self.sizes()?,
             Seeks::HighestRate => self.rates()?,
         };
-        let assumptions = assumed(&self.layouts, &known, &rows);
+        let assumptions = assumed((&self.layouts, &self.router), &known, &rows);
         Ok(Answer { study: self, rows, tried, limits, assumptions })
     }
 

@@ -200,7 +200,8 @@ fn remark(row: &Row) -> String {
         return reason.lines().next().unwrap_or_default().to_owned();
     }
     if let Some(most) = row.dearer.as_ref().and_then(|dearer| size(&dearer.replicas_above)) {
-        return format!("{most} replicas are too few, and more are dearer than the runner-up");
+        let few = if most == "1" { "1 replica is" } else { &format!("{most} replicas are") };
+        return format!("{few} too few; more are dearer than the runner-up");
     }
     if row.keeps == Some(false) {
         let largest = row.largest_tried.as_ref();

@@ -88,16 +88,29 @@ fn knees(told: &Report) -> Option<Vec<String>> {
             }
             format!(" (not certain: it is {} there)", percent(place))
         };
-        let text = match known.iter().position(|(_, found)| found.mean < KNEE) {
-            None => format!("at every {axis} from {first} to {last}{}", sure(known.len() - 1)),
-            Some(0) => format!("not even at {axis} {first}, where it is {}", percent(0)),
-            Some(place) => {
-                let (kept, missed) = (known[place - 1].0, known[place].0);
-                format!(
-                    "up to {axis} {kept}{}; at {missed} it is {}",
-                    sure(place - 1),
-                    percent(place)
-                )
+        let kept: Vec<bool> = known.iter().map(|(_, found)| found.mean >= KNEE).collect();
+        let at = |place: usize| format!("at {} it is {}", known[place].0, percent(place));
+        let run = kept.iter().position(|kept| *kept).map(|from| {
+            let to = kept[from..].iter().position(|kept| !kept);
+            (from, to.map_or(kept.len() - 1, |count| from + count - 1))
+        });
+        let text = match run {
+            None => {
+                let shares = known.iter().map(|(_, found)| found.mean).enumerate();
+                let best =
+                    shares.max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(place, _)| place);
+                format!("at no {axis} from {first} to {last}; {}", at(best))
+            }
+            Some((0, to)) if to + 1 == kept.len() => {
+                format!("at every {axis} from {first} to {last}{}", sure(to))
+            }
+            Some((0, to)) => format!("up to {axis} {}{}; {}", known[to].0, sure(to), at(to + 1)),
+            Some((from, to)) if to + 1 == kept.len() => {
+                format!("from {axis} {} on{}; {}", known[from].0, sure(from), at(from - 1))
+            }
+            Some((from, to)) => {
+                let (begin, end) = (known[from].0, known[to].0);
+                format!("from {axis} {begin} to {end}; {}; {}", at(from - 1), at(to + 1))
             }
         };
         let who = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };

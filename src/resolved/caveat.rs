@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{ReplicaGroup, Scenario, drafting};
-use crate::scenario::{Calibration, SpeculationMethod, StepTimeConfig};
+use crate::scenario::{Calibration, EngineConfig, SpeculationMethod, StepTimeConfig};
 
 /// Something to know of figures before they are trusted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,6 +44,13 @@ pub enum Caveat {
         calibrated: String,
         /// What is simulated.
         simulated: String,
+    },
+    /// Requests may be longer than the context that the model was made for.
+    LongContext {
+        /// What the scenario asks for.
+        max_model_len: u32,
+        /// The model's own limit.
+        max_position: u32,
     },
     /// What GPUs that only the host bus joins take for an all-reduce was not measured on this host.
     UnknownBus {
@@ -107,6 +114,11 @@ impl fmt::Display for Caveat {
                      all_reduce_perf) and set cluster.all_reduce"
                 )
             }
+            Self::LongContext { max_model_len, max_position } => write!(
+                f,
+                "max_model_len = {max_model_len} is more than the {max_position} tokens that the model was made for: \
+                 engines refuse it unless its RoPE is scaled"
+            ),
             Self::UnknownCalibration => f.write_str(
                 "the calibration does not say which model, GPU and engine it was made on; calibrate \
                  anew, or add [made_on]",
@@ -135,6 +147,11 @@ impl Scenario {
             {
                 caveats.push(caveat);
             }
+            if let Some(caveat) = long_context(group)
+                && !caveats.contains(&caveat)
+            {
+                caveats.push(caveat);
+            }
             let Some(speculation) = group.speculation() else { continue };
             if !drafting::is_free(&group.cluster) {
                 continue;
@@ -149,6 +166,17 @@ impl Scenario {
         }
         caveats
     }
+}
+
+/// Whether these replicas take longer requests than their model was made for.
+fn long_context(group: &ReplicaGroup) -> Option<Caveat> {
+    let max_model_len = group.settings.max_model_len();
+    let max_position = match group.cluster.engine {
+        EngineConfig::Sglang(_) => group.model.max_position_sglang,
+        _ => group.model.max_position,
+    };
+    let caveat = Caveat::LongContext { max_model_len, max_position };
+    (max_model_len > max_position).then_some(caveat)
 }
 
 /// Whether the step times of these replicas hang on an all-reduce that nobody measured on their host.

@@ -164,7 +164,8 @@ fn dynamo(config: &DynamoConfig, cluster: &ClusterConfig, rules: &mut Rules) {
         refuse(&path("router_track_output_blocks"), "what answers take while they are generated");
     }
     if config.use_kv_events && cluster.kv_tiers.is_some() {
-        refuse(&path("use_kv_events"), "that cluster.kv_tiers tell what they hold");
+        let what = "with `false` the router goes by what it sent; that cluster.kv_tiers tell what they hold";
+        refuse(&path("use_kv_events"), what);
     }
     if cluster.lora.as_ref().is_some_and(|lora| lora.migration.is_some()) {
         refuse("cluster.router", "`dynamo` with cluster.lora.migration");

@@ -29,6 +29,9 @@ pub(in crate::cli) struct CompareArguments {
     /// Override a value of every scenario, as in `cluster.replicas=4`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(super) overrides: Vec<String>,
+    /// Parameters that `servecast calibrate --output` wrote, for every scenario
+    #[arg(long, value_name = "FILE")]
+    pub(super) calibration: Option<PathBuf>,
     #[command(flatten)]
     pub(super) servers: ServersArgument,
     /// Seed from which the seeds of all runs are drawn; that of the baseline if absent
@@ -102,7 +105,7 @@ impl CompareArguments {
     /// What they ask.
     pub(super) fn question(&self, listener: Listener) -> Result<Compare, Failure> {
         let (overrides, seed) = (overrides(&self.overrides)?, self.seed);
-        let changes = Changes { overrides, seed, ..Changes::default() };
+        let changes = Changes { overrides, seed, calibration: self.calibration.clone() };
         let mut drafts: Vec<Draft> = Vec::new();
         for path in &self.scenarios {
             drafts.extend(changes.load(Some(path))?.each);

@@ -79,8 +79,8 @@ pub(in crate::cli) struct MergeArguments {
 /// What is printed of a sweep.
 #[derive(Debug, Args)]
 pub(super) struct ReportArguments {
-    /// A figure to print, by its column in the table of results; may be repeated
-    #[arg(long = "metric", value_name = "NAME")]
+    /// Figures to print, by their columns in the table of results
+    #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
     pub(super) metrics: Vec<String>,
     /// How the result is printed: `table` or `json`
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]

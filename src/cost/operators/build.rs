@@ -51,8 +51,11 @@ fn is_believed(measured: &Polyline, roofline_secs: f64) -> bool {
     measured.at(f64::from(TYPICAL_ROWS)) <= SLOWEST * roofline_secs
 }
 
+/// Said of kernels that were measured, and are not taken.
+const SET_ASIDE: &str = " (measured, and set aside: far slower than the GPU allows)";
+
 fn doubt(measured: Option<&Polyline>) -> &'static str {
-    measured.map_or("", |_| " (measured far slower than the GPU allows)")
+    measured.map_or("", |_| SET_ASIDE)
 }
 
 /// A model on a GPU, while its figures are worked out.
@@ -308,7 +311,7 @@ impl Build<'_> {
         let [sequences, context] = TYPICAL_DECODES;
         let bound = self.device.attention_of(alike).decode_secs(sequences, context);
         if times.decode.at(sequences, context) > SLOWEST_MIXER * bound {
-            self.gap(format!("{name} (measured far slower than the GPU allows)"));
+            self.gap(format!("{name}{SET_ASIDE}"));
             return None;
         }
         reach.meet(times.reach());
@@ -381,7 +384,7 @@ impl Build<'_> {
         let gaps = if self.gaps.is_empty() {
             String::new()
         } else {
-            format!("; not measured, from the roofline: {}", self.gaps.join(", "))
+            format!("; from the roofline: {}", self.gaps.join(", "))
         };
         let window = contexts::said(self.device.model);
         format!("operator table of {engine} {version} on {gpu} ({source}){gaps}{window}")

@@ -227,7 +227,7 @@ impl TraceSummary {
             let step = gaps.step_median_s.map_or_else(String::new, |s| format!(", {s} s apart"));
             notices.push(format!(
                 "{:.0}% of requests arrive with the one before: {} stamps{step}; latency tails \
-                 of a raw replay come from that",
+                 of a replay come from that unless workload.arrivals.jitter_s spreads them",
                 gaps.zero_share * 100.0,
                 gaps.distinct_stamps
             ));

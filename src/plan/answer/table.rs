@@ -2,9 +2,10 @@
 
 use super::Answer;
 use super::text::replicas;
+use crate::metrics::{TooLong, Warnings};
 use crate::plain::table;
-use crate::plan::Slo;
 use crate::plan::outcome::{Obstacle, Outcome, Row};
+use crate::plan::{Slo, Trial};
 
 /// Layouts that are named in a line.
 const NAMED_MAX: usize = 8;
@@ -97,7 +98,7 @@ impl Answer {
             Outcome::Impossible(reason) => (nothing(), shortened(&reason.to_string())),
             Outcome::TooDear { broken, cost } => {
                 let usd = priced(*cost).map_or_else(none, |usd| format!("> {usd}"));
-                let lacks = "too few, and more are dearer than the runner-up";
+                let lacks = "too few; more are dearer than the runner-up (--all goes on)";
                 ([format!("> {}", broken.name()), none(), usd], lacks.to_owned())
             }
             Outcome::TooMany { .. } if self.seeks_rate() => {
@@ -106,6 +107,12 @@ impl Answer {
             Outcome::TooMany { largest } => {
                 let most = self.study.question.max_gpus;
                 let lacks = match largest.as_deref() {
+                    Some((_, Trial { warnings: Warnings { too_long: Some(long), .. }, .. })) => {
+                        let TooLong { prompt_tokens, max_model_len } = long;
+                        format!(
+                            "rejects prompts: of {prompt_tokens} tokens, max_model_len is {max_model_len}"
+                        )
+                    }
                     Some((size, trial)) => {
                         format!("misses {} even with {}", self.missed(trial), replicas(*size))
                     }

@@ -24,6 +24,23 @@ pub(super) fn replicas(size: Size) -> String {
     }
 }
 
+/// The sizes, from the cheapest on, each with how many it is enough for; of many the first ones and the last.
+fn enough_of(sizes: &[(f64, String)]) -> Vec<String> {
+    /// Sizes that are named.
+    const NAMED: usize = 6;
+    let mut each: Vec<(&str, usize)> = Vec::new();
+    for (place, (_, name)) in sizes.iter().enumerate() {
+        match each.last_mut() {
+            Some((last, count)) if last == name => *count = place + 1,
+            _ => each.push((name, place + 1)),
+        }
+    }
+    if each.len() > NAMED {
+        each.drain(NAMED - 1..each.len() - 1);
+    }
+    each.into_iter().map(|(name, count)| format!("{name} in {count}")).collect()
+}
+
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let study = &self.study;
@@ -254,7 +271,7 @@ impl Answer {
             (None, None) => return String::new(),
         };
         format!(
-            "  nothing was measured of {layout} servers, so the plan is for slow ones; the fastest 5 % {fast}\n  {POINT}\n  \
+            "  none of your {layout} servers was measured, so the plan is for slow ones; the fastest 5 % {fast}\n  {POINT}\n  \
              `servecast run` simulates typical servers, and slow ones with --servers slow\n"
         )
     }
@@ -289,14 +306,9 @@ impl Answer {
         let mut sizes: Vec<(f64, String)> =
             stretches.iter().filter_map(|other| Some((other.cost, other.size?.name()))).collect();
         sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let fewest = match (sizes.first(), sizes.last()) {
-            (Some((_, least)), Some((_, most))) if least == most => {
-                format!("; the fewest that do are {least}")
-            }
-            (Some((_, least)), Some((_, most))) => {
-                format!("; the fewest that do are {least} to {most}")
-            }
-            _ => String::new(),
+        let fewest = match &enough_of(&sizes)[..] {
+            [] => String::new(),
+            each => format!("; enough are {}", each.join(", ")),
         };
         let never = match count - sizes.len() {
             0 => String::new(),

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
-use serde::de::value::MapAccessDeserializer;
+use serde::de::value::{Error as ValueError, MapAccessDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{DynamoConfig, RouterConfig, SglangRouterConfig, VllmRouterConfig};
+use super::{
+    DynamoConfig, RouterConfig, SglangRouterConfig, SglangRouterPolicy, VllmRouterConfig,
+    VllmRouterPolicy,
+};
 
 /// A router that is modelled decision by decision, with the settings that it has at its maker's.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +96,9 @@ impl<'de> Visitor<'de> for OneOrTheOther {
     type Value = RouterConfig;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table with `type`, or with the name of a maker's router")
+        f.write_str(
+            "a table with `type`, or with the name of a maker's router, as in `{ sglang = { policy = \"cache_aware\" } }`",
+        )
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RouterConfig, A::Error> {
@@ -115,16 +120,27 @@ impl<'de> Visitor<'de> for OneOrTheOther {
     }
 }
 
-/// Says how a maker's router is written, where it was taken for a `type`.
+/// Says how a maker's router is written, where it or its policy was taken for a `type`.
 fn by_name<E: Error>(error: E) -> E {
     let text = error.to_string();
-    let is_taken = |name: &&&str| text.contains(&format!("unknown variant `{name}`"));
-    match NAMES.iter().find(is_taken) {
-        None => error,
-        Some(name) => E::custom(format_args!(
-            "`{name}` is a maker's router and no `type`: write `router = {{ {name} = {{ … }} }}`"
-        )),
+    let taken = text.split_once("unknown variant `").and_then(|(_, rest)| rest.split_once('`'));
+    let Some((taken, _)) = taken else { return error };
+    if NAMES.contains(&taken) {
+        return E::custom(format_args!(
+            "`{taken}` is a maker's router and no `type`: write `router = {{ {taken} = {{ … }} }}`"
+        ));
     }
+    let word = || StrDeserializer::<ValueError>::new(taken);
+    let maker = if SglangRouterPolicy::deserialize(word()).is_ok() {
+        "sglang"
+    } else if VllmRouterPolicy::deserialize(word()).is_ok() {
+        "vllm_router"
+    } else {
+        return error;
+    };
+    E::custom(format_args!(
+        "`{taken}` is a policy of a maker's router and no `type`: write `router = {{ {maker} = {{ policy = \"{taken}\" }} }}`"
+    ))
 }
 
 /// A table of which the first key was read.

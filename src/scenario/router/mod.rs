@@ -54,6 +54,25 @@ pub enum RouterConfig {
     Makers(MakersRouter),
 }
 
+impl RouterConfig {
+    /// Its name as scenarios have it, with the policy where its maker has several: `round_robin`, `sglang cache_aware`.
+    ///
+    /// # Panics
+    /// Never: it is written as a table.
+    pub fn title(&self) -> String {
+        let written = serde_json::to_value(self).expect("it is written as a table");
+        let named = |value: &serde_json::Value, key: &str| value[key].as_str().map(str::to_owned);
+        let maker = || written.as_object().and_then(|table| table.iter().next());
+        named(&written, "type")
+            .or_else(|| {
+                let (maker, settings) = maker()?;
+                let policy = named(settings, "policy").map(|policy| format!(" {policy}"));
+                Some(format!("{maker}{}", policy.unwrap_or_default()))
+            })
+            .unwrap_or_default()
+    }
+}
+
 impl Default for RouterConfig {
     fn default() -> Self {
         Self::RoundRobin {}

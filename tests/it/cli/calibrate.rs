@@ -300,7 +300,8 @@ fn results_are_compared_with_a_server_before_and_after_it_is_calibrated() {
                --fit cluster.step_time.decode_seq_us=10*/1";
     cli.words(&format!("{words} {fit}")).expect_exit(0);
     let errors = |more: &str| -> Vec<f64> {
-        let words = format!("validate --server server.toml middle.jsonl high.jsonl --format json {more}");
+        let words =
+            format!("validate --server server.toml middle.jsonl high.jsonl --format json {more}");
         let ran = cli.words(&words).expect_exit(0);
         let value: Value = serde_json::from_str(&ran.stdout()).expect("it is JSON");
         let runs = value["runs"].as_array().expect("a list");

@@ -238,3 +238,35 @@ fn collect(root: &Value, node: &Value, path: &mut Vec<String>, into: &mut Vec<St
         path.pop();
     }
 }
+
+#[test]
+fn prompts_that_no_replica_takes_are_named() {
+    let text = SCENARIO
+        .replace("input_tokens = 100,", "input_tokens = 5000,")
+        .replace("gpu =", "engine = { type = \"vllm_v1\", max_model_len = 4096 }\ngpu =");
+    let cli = Cli::new().file("s.toml", text);
+    let rejected = cli.words("run s.toml --no-files").expect_exit(1).stderr();
+    let why = "there are prompts of 5000 tokens, and replicas reject what does not fit into max_model_len = 4096";
+    assert!(rejected.contains(why) && !rejected.contains("90 % of"), "{rejected}");
+    let plan = "plan s.toml --gpu H100 --resamples 0 --slo p99_ttft_ms<=500";
+    cli.words(plan).expect_exit(1).stdout_has("of 5000 tokens, max_model_len is 4096");
+}
+
+#[test]
+fn a_context_beyond_that_of_the_model_is_warned_of() {
+    let long = "engine = { type = \"vllm_v1\", max_model_len = 262144 }\ngpu =";
+    let cli = Cli::new().file("s.toml", SCENARIO.replace("gpu =", long));
+    cli.words("run s.toml --no-files")
+        .expect_exit(0)
+        .stderr_has("tokens that the model was made for");
+}
+
+#[test]
+fn a_makers_policy_says_how_it_is_written() {
+    for (policy, maker) in [("cache_aware", "sglang"), ("sticky_least_loaded", "vllm_router")] {
+        let router = format!("router = {{ type = \"{policy}\" }}\ngpu =");
+        let cli = Cli::new().file("s.toml", SCENARIO.replace("gpu =", &router));
+        let written = format!("write `router = {{ {maker} = {{ policy = \"{policy}\" }} }}`");
+        cli.words("run s.toml --no-files").expect_exit(2).stderr_has(&written);
+    }
+}

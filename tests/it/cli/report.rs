@@ -118,6 +118,23 @@ fn the_page_of_a_sweep_says_up_to_where_limits_are_kept() {
 }
 
 #[test]
+fn the_page_of_a_sweep_says_from_where_on_limits_are_kept() {
+    // A request takes a second of a replica that serves one at a time; two come every second.
+    let text = SCENARIO
+        .replace("rate_per_s = 10.0", "rate_per_s = 2.0")
+        .replace("base_us = 1000.0", "base_us = 100000.0")
+        .replace("gpu =", "engine = { type = \"vllm_v1\", max_num_seqs = 1 }\ngpu =")
+        + "[report]\ngoodput = { ttft = 150.0 }\n";
+    let cli = Cli::new().file("s.toml", text);
+    cli.words("sweep s.toml --vary cluster.replicas=1,2,16,20 --output-dir out").expect_exit(0);
+    let page = page(&cli, "out");
+    assert!(page.contains("from replicas 16 on"), "{page}");
+    cli.words("sweep s.toml --vary cluster.replicas=1,2 --output-dir few").expect_exit(0);
+    let page = self::page(&cli, "few");
+    assert!(page.contains("at no replicas from 1 to 2; at 2 it is "), "{page}");
+}
+
+#[test]
 fn runs_that_are_missing_or_failed_are_told_first() {
     let cli = Cli::with_scenario();
     cli.words(

@@ -139,6 +139,7 @@ proptest! {
         let mut until = [0; RANKS as usize];
         // Of all that was told late: when it comes, in which order it was told, whose it is.
         let mut told: Vec<(u64, usize, usize, Change)> = Vec::new();
+        let mut order = 0;
         let mut batched: Vec<Vec<(u64, Change)>> = vec![Vec::new(); RANKS as usize];
         let mut now = 0;
         let prompts: Vec<_> = steps.iter().map(|step| step.1.clone()).collect();
@@ -166,7 +167,8 @@ proptest! {
             if flushes {
                 late.hear(at(now), instance, std::mem::take(&mut batches[place]));
                 for (happens, change) in batched[place].drain(..) {
-                    told.push((now.max(happens + lag), told.len(), place, change));
+                    order += 1;
+                    told.push((now.max(happens + lag), order, place, change));
                 }
             }
             compare(&mut at_once, at(now), &held, &prompts[prompts.len().saturating_sub(4)..])?;
