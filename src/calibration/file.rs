@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::parameter::Parameter;
 use crate::resolved::{Caveat, Scenario};
 use crate::rng::Stream;
+use crate::scenario::StepTimeConfig;
 
 /// The parameters of a fit with how well they are known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,7 +55,9 @@ impl MadeOn {
             add(&mut all.gpus, group.gpu.name.clone());
             add(&mut all.engines, group.cluster.engine.name().to_owned());
             add(&mut all.tensor_parallel_sizes, group.cluster.tensor_parallel_size);
-            if let Some(table) = group.cluster.step_time.table() {
+            // Of a file the name says nothing: it may be another one elsewhere.
+            let table = group.cluster.step_time.table();
+            if let Some(table) = table.filter(|name| !StepTimeConfig::is_file(name)) {
                 add(&mut all.tables, table.to_owned());
             }
         }

@@ -45,9 +45,10 @@ impl Contestant {
 
     /// Whether its steps are priced by other kernels than those of the baseline.
     pub fn has_other_kernels(&self) -> bool {
+        let ends = [".model", ".gpu", ".quantization", ".engine.type"];
         self.changed.iter().any(|path| {
-            path.starts_with("cluster.step_time")
-                || ["cluster.model", "cluster.gpu", "cluster.engine.type"].contains(&path.as_str())
+            let is_table = path.contains(".step_time") && !path.contains(".calibration");
+            path.starts_with("cluster.") && (is_table || ends.iter().any(|end| path.ends_with(end)))
         })
     }
 

@@ -82,8 +82,8 @@ const RESAMPLED: &str = "Each seed sends a stretch resampled from the trace; `--
                          like it: more seeds do not narrow them.";
 
 /// What a comparison says of traces whose arrivals are moved.
-const JITTERED: &str = "Each seed sends the same requests of the trace, their arrivals moved within jitter_s: intervals say nothing of other \
-                        traffic like it. With `--set workload.arrivals.jitter_s=0` each seed sends a stretch resampled from the trace.";
+const JITTERED: &str = "Each seed plays the same trace, its arrivals moved within workload.arrivals.jitter_s: intervals say little of other \
+                        traffic like it. Without jitter, long traces are resampled.";
 
 /// What a comparison says of which nothing is drawn.
 const WITHOUT_CHANCE: &str = "Nothing in these runs is drawn: every seed sends the same requests, so differences have no intervals and say \
@@ -111,7 +111,7 @@ pub(super) fn cautions(all: &[Contestant], runs: &Runs, findings: &Findings) -> 
         .collect();
     if !kernels.is_empty() {
         text.push(format!(
-            "Other kernels than A's: {}. Intervals are of chance alone, not of how far predictions of either server are off.",
+            "Other kernels than A's: {}. Intervals are of chance alone, not of how far predictions are off.",
             kernels.join(", ")
         ));
     }

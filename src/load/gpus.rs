@@ -95,7 +95,10 @@ fn read(root: &Table) -> Result<GpuSpec, Problem> {
         if file.spec.contains_key("efficiency") {
             return Err(Problem::new("like", "is given beside spec.efficiency; leave one out"));
         }
-        add_rates(&mut file.spec, &known);
+        let architecture = file.spec.get("architecture").and_then(Value::as_str);
+        if architecture == Some(&known.architecture) {
+            add_rates(&mut file.spec, &known);
+        }
         let mut efficiency = known.efficiency;
         // What another GPU's links do is nothing that its kernels say.
         efficiency.all_reduce.clear();
@@ -144,22 +147,28 @@ mod tests {
 
     #[test]
     fn rates_that_a_file_leaves_out_are_as_those_of_the_gpu_that_it_is_like() {
-        let file = |like: &str, more: &str| {
+        let of = |architecture: &str, like: &str, more: &str| {
             let text = format!(
-                "like = '{like}'\n[spec]\nname = 'mine'\nvendor = 'NVIDIA'\narchitecture = 'Hopper'\n\
+                "like = '{like}'\n[spec]\nname = 'mine'\nvendor = 'NVIDIA'\narchitecture = '{architecture}'\n\
                  form_factor = 'SXM'\nbf16_tflops = 500\nmemory_bytes = 120_000_000_000\n\
                  memory_bandwidth_gb_s = 3000.0\nlink = 'NVLink4'\nlink_gb_s = 450.0\n\
                  gpus_per_domain = 8\npcie_gb_s = 64.0\n{more}"
             );
             read(&text.parse().expect("it is TOML")).expect("it is a GPU")
         };
+        let file = |like: &str, more: &str| of("Hopper", like, more);
         let known = profiles::gpu("H100").expect("in the catalogue");
         let ratio = known.fp8_tflops.expect("it has FP8") / known.bf16_tflops;
         let own = file("H100", "");
         assert!((own.fp8_tflops.expect("H100 has it") - 500.0 * ratio).abs() < 1e-9);
         assert_eq!(own.fp4_tflops, None, "H100 has none");
         assert_eq!(file("H100", "fp8_tflops = 700.0").fp8_tflops, Some(700.0));
-        assert_eq!(file("A100", "").fp8_tflops, None);
+        assert_eq!(
+            file("L40S", "").fp8_tflops,
+            None,
+            "another architecture may have other formats"
+        );
+        assert_eq!(of("Ampere", "A100", "").fp8_tflops, None, "A100 has none");
     }
 
     #[test]

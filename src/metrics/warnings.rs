@@ -47,15 +47,17 @@ pub struct TooLong {
     pub prompt_tokens: u32,
     /// Tokens of prompt and answer that the replicas of its model take at most.
     pub max_model_len: u32,
+    /// The engine's name for that.
+    pub key: &'static str,
 }
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { prompt_tokens, max_model_len } = self;
+        let Self { prompt_tokens, max_model_len, key } = self;
         write!(
             f,
-            "there are prompts of {prompt_tokens} tokens, and replicas reject what does not fit into max_model_len = \
-             {max_model_len}: give shorter prompts, or set cluster.engine.max_model_len if the model takes more"
+            "there are prompts of {prompt_tokens} tokens, and replicas reject what does not fit into {key} = \
+             {max_model_len}: give shorter prompts, or set cluster.engine.{key} if the model takes more"
         )
     }
 }
@@ -149,12 +151,15 @@ impl Caution {
     fn too_long(&self, scenario: &Scenario) -> Option<TooLong> {
         let limit = |model| {
             let own = scenario.groups.iter().filter(|group| group.serves == model);
-            own.map(|group| group.settings.max_model_len()).max()
+            let limits = own
+                .map(|group| (group.settings.max_model_len(), group.cluster.engine.context_key()));
+            limits.max_by_key(|(tokens, _)| *tokens)
         };
         let each = (0..).map(ModelId).zip(&self.longest);
         let mut found = each.filter_map(|(model, &prompt_tokens)| {
-            let max_model_len = limit(model)?;
-            (prompt_tokens >= max_model_len).then_some(TooLong { prompt_tokens, max_model_len })
+            let (max_model_len, key) = limit(model)?;
+            let long = TooLong { prompt_tokens, max_model_len, key };
+            (prompt_tokens >= max_model_len).then_some(long)
         });
         found.next()
     }

@@ -76,9 +76,9 @@ impl Assumption {
             }
             Self::Host(host) => host.to_string(),
             Self::KvMemory(kv) => kv.to_string(),
-            Self::Routing(router) => format!(
-                "`{router}` (cluster.router); with another router other numbers may be needed"
-            ),
+            Self::Routing(router) => {
+                format!("`{router}` (cluster.router); with another one the answer may be another")
+            }
             Self::Extrapolation(run) => run.extrapolation_text().unwrap_or_default(),
             Self::Load(run) => run.saturation_text().unwrap_or_default(),
             Self::KvNeed(run) => run.kv_text().unwrap_or_default(),

@@ -59,7 +59,7 @@ fn figures(_: &Report, listener: &Listener) -> Vec<Html> {
     Vec::new()
 }
 
-/// Up to where each series keeps its limits; nothing where there are none.
+/// Where each series keeps its limits; nothing where there are none.
 fn knees(told: &Report) -> Option<Vec<String>> {
     let lines = Lines::new(told)?;
     if !lines.is_joined || !told.has("slo_attainment") {
@@ -79,44 +79,62 @@ fn knees(told: &Report) -> Option<Vec<String>> {
                 interval.map(|(low, high)| format!(" ({} to {})", whole(low), whole(high)));
             format!("{} %{}", whole(found.mean), interval.unwrap_or_default())
         };
-        // The last point that is taken to keep them may not, as far as its seeds tell.
-        let sure = |place: usize| {
-            let found = known[place].1;
-            let least = found.of_share().map_or(found.mean, |(low, _)| low);
-            if least >= KNEE {
-                return String::new();
-            }
-            format!(" (not certain: it is {} there)", percent(place))
-        };
         let kept: Vec<bool> = known.iter().map(|(_, found)| found.mean >= KNEE).collect();
         let at = |place: usize| format!("at {} it is {}", known[place].0, percent(place));
-        let run = kept.iter().position(|kept| *kept).map(|from| {
-            let to = kept[from..].iter().position(|kept| !kept);
-            (from, to.map_or(kept.len() - 1, |count| from + count - 1))
+        let end = kept.len() - 1;
+        let stretches = stretches(&kept);
+        let named = stretches.iter().map(|&(from, to)| {
+            let (begin, stop) = (known[from].0, known[to].0);
+            match (from, to) {
+                (0, to) if to == end => format!("at every {axis} from {first} to {last}"),
+                (0, _) => format!("up to {axis} {stop}"),
+                (from, to) if to == end => format!("from {axis} {} on", known[from].0),
+                (from, to) if from == to => format!("at {axis} {begin}"),
+                _ => format!("from {axis} {begin} to {stop}"),
+            }
         });
-        let text = match run {
-            None => {
-                let shares = known.iter().map(|(_, found)| found.mean).enumerate();
-                let best =
-                    shares.max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(place, _)| place);
-                format!("at no {axis} from {first} to {last}; {}", at(best))
-            }
-            Some((0, to)) if to + 1 == kept.len() => {
-                format!("at every {axis} from {first} to {last}{}", sure(to))
-            }
-            Some((0, to)) => format!("up to {axis} {}{}; {}", known[to].0, sure(to), at(to + 1)),
-            Some((from, to)) if to + 1 == kept.len() => {
-                format!("from {axis} {} on{}; {}", known[from].0, sure(from), at(from - 1))
-            }
-            Some((from, to)) => {
-                let (begin, end) = (known[from].0, known[to].0);
-                format!("from {axis} {begin} to {end}; {}; {}", at(from - 1), at(to + 1))
-            }
+        let named: Vec<String> = named.collect();
+        // Points that are taken to keep them may not, as far as their seeds tell.
+        let least = |place: &usize| {
+            let found = known[*place].1;
+            found.of_share().map_or(found.mean, |(low, _)| low)
         };
+        let keep = (0..kept.len()).filter(|place| kept[*place]);
+        let doubtful = keep.min_by(|a, b| least(a).total_cmp(&least(b)));
+        let unsure =
+            doubtful.filter(|place| least(place) < KNEE).map_or_else(String::new, |place| {
+                format!(" (not certain: at {} it is {})", known[place].0, percent(place))
+            });
+        let missed = match stretches[..] {
+            [] => {
+                let shares = known.iter().map(|(_, found)| found.mean).enumerate();
+                shares.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(place, _)| place)
+            }
+            [(0, to)] => Some(to + 1).filter(|place| *place <= end),
+            [(from, _), ..] => Some(if from > 0 { from - 1 } else { stretches[0].1 + 1 }),
+        };
+        let named = match &named[..] {
+            [] => format!("at no {axis} from {first} to {last}"),
+            each => each.join(" and "),
+        };
+        let missed = missed.map_or_else(String::new, |place| format!("; {}", at(place)));
+        let text = format!("{named}{unsure}{missed}");
         let who = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
         Some(who + &text)
     };
     Some(lines.series.iter().filter_map(line).collect())
+}
+
+/// The first and the last of all points in a row that keep limits.
+fn stretches(kept: &[bool]) -> Vec<(usize, usize)> {
+    let mut all: Vec<(usize, usize)> = Vec::new();
+    for place in (0..kept.len()).filter(|place| kept[*place]) {
+        match all.last_mut() {
+            Some((_, to)) if *to + 1 == place => *to = place,
+            _ => all.push((place, place)),
+        }
+    }
+    all
 }
 
 /// The points with the most throughput and the least latency.

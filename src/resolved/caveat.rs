@@ -47,6 +47,8 @@ pub enum Caveat {
     },
     /// Requests may be longer than the context that the model was made for.
     LongContext {
+        /// The engine's name for what is asked for.
+        key: &'static str,
         /// What the scenario asks for.
         max_model_len: u32,
         /// The model's own limit.
@@ -114,9 +116,9 @@ impl fmt::Display for Caveat {
                      all_reduce_perf) and set cluster.all_reduce"
                 )
             }
-            Self::LongContext { max_model_len, max_position } => write!(
+            Self::LongContext { key, max_model_len, max_position } => write!(
                 f,
-                "max_model_len = {max_model_len} is more than the {max_position} tokens that the model was made for: \
+                "{key} = {max_model_len} is more than the {max_position} tokens that the model was made for: \
                  engines refuse it unless its RoPE is scaled"
             ),
             Self::UnknownCalibration => f.write_str(
@@ -175,7 +177,8 @@ fn long_context(group: &ReplicaGroup) -> Option<Caveat> {
         EngineConfig::Sglang(_) => group.model.max_position_sglang,
         _ => group.model.max_position,
     };
-    let caveat = Caveat::LongContext { max_model_len, max_position };
+    let key = group.cluster.engine.context_key();
+    let caveat = Caveat::LongContext { key, max_model_len, max_position };
     (max_model_len > max_position).then_some(caveat)
 }
 

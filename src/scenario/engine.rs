@@ -56,7 +56,15 @@ impl EngineConfig {
         }
     }
 
-    /// The setting that gives it.
+    /// The setting that bounds prompt and answer together.
+    pub(crate) const fn context_key(&self) -> &'static str {
+        match self {
+            Self::Sglang(_) => "context_length",
+            _ => "max_model_len",
+        }
+    }
+
+    /// The setting that gives the KV capacity.
     pub(crate) const fn kv_capacity_key(&self) -> &'static str {
         match self {
             Self::VllmV1(_) | Self::VllmV0(_) | Self::Sarathi(_) => "num_gpu_blocks",

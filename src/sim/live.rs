@@ -205,7 +205,7 @@ impl Live {
 
     /// What that is of an instance, since it was asked last.
     pub fn take_cache_events(&mut self, instance: InstanceId) -> Vec<CacheEvent> {
-        self.run.take_cache_events(self.now, instance)
+        self.run.take_cache_events(instance)
     }
 
     /// What an instance does.

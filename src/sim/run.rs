@@ -22,12 +22,12 @@ use super::router_time::RouterTime;
 use super::scale::Scaling;
 use super::source::Source;
 use super::tiers::TierBuffers;
+use super::told::Overheard;
 use super::transit::Transit;
 use crate::cluster::{Cluster, Disaggregation, Gateway, Refusal, Reply, Role, Routed};
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::Handoff;
 use crate::ids::{InstanceId, RequestId};
-use crate::kv::CacheEvent;
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Client, Offer, WorkloadError};
@@ -93,8 +93,8 @@ pub struct Simulation<W> {
     pub(super) pairs: Pairs,
     /// Per instance that tells of its cache, up to when it has.
     pub(super) told_until: Vec<SimTime>,
-    /// Per instance, what its cache told the router since somebody outside asked last; empty where nobody does.
-    pub(super) overheard: Vec<Vec<CacheEvent>>,
+    /// Per instance that tells of its cache, what somebody outside asks for too; empty where nobody does.
+    pub(super) overheard: Vec<Overheard>,
     /// Per instance, after when the steps that it planned last may have it forget what is cached.
     pub(super) forgets_from: Vec<SimTime>,
     /// What came of the event being handled.

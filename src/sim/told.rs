@@ -11,6 +11,15 @@ use crate::kv::CacheEvent;
 use crate::request::Segment;
 use crate::units::SimTime;
 
+/// What the cache of an instance tells where the router hears it and somebody outside asks for it too.
+#[derive(Debug, Default)]
+pub(super) struct Overheard {
+    /// What the router has heard, and nobody has asked for.
+    unasked: Vec<CacheEvent>,
+    /// What somebody has asked for, and the router has not heard.
+    untold: Vec<CacheEvent>,
+}
+
 impl<W: Source> Simulation<W> {
     /// The same run, in which instances tell of their caches if the router listens.
     pub(super) fn told_of_caches(mut self) -> Self {
@@ -83,12 +92,13 @@ impl<W: Source> Simulation<W> {
     fn tell_of_cache(&mut self, now: SimTime, instance: InstanceId, computed_at: SimTime) {
         let Some(told_until) = self.told_until.get_mut(instance.index()) else { return };
         let engine = &mut self.cluster.instances[instance.index()];
-        let events = engine.take_cache_events();
+        let mut events = engine.take_cache_events();
+        if let Some(overheard) = self.overheard.get_mut(instance.index()) {
+            overheard.unasked.extend_from_slice(&events);
+            events = [std::mem::take(&mut overheard.untold), events].concat();
+        }
         if events.is_empty() {
             return;
-        }
-        if let Some(overheard) = self.overheard.get_mut(instance.index()) {
-            overheard.extend_from_slice(&events);
         }
         let scheduler = engine.scheduler();
         let is_early = matches!(scheduler, Scheduler::VllmV1(_)) && computed_at > now;
@@ -113,20 +123,16 @@ impl<W: Source> Simulation<W> {
 
     /// Somebody outside asks what caches tell, too.
     pub(super) fn overhear(&mut self) {
-        self.overheard = vec![Vec::new(); self.told_until.len()];
+        self.overheard = self.told_until.iter().map(|_| Overheard::default()).collect();
     }
 
-    /// What the cache of an instance has told since that was asked last.
-    pub(super) fn take_cache_events(
-        &mut self,
-        now: SimTime,
-        instance: InstanceId,
-    ) -> Vec<CacheEvent> {
-        self.tell_of_cache(now, instance, now);
-        match self.overheard.get_mut(instance.index()) {
-            Some(overheard) => std::mem::take(overheard),
-            None => self.cluster.instances[instance.index()].take_cache_events(),
-        }
+    /// What the cache of an instance has told since that was asked last. The router does not hear of it before it would
+    /// if nobody asked.
+    pub(super) fn take_cache_events(&mut self, instance: InstanceId) -> Vec<CacheEvent> {
+        let events = self.cluster.instances[instance.index()].take_cache_events();
+        let Some(overheard) = self.overheard.get_mut(instance.index()) else { return events };
+        overheard.untold.extend_from_slice(&events);
+        [std::mem::take(&mut overheard.unasked), events].concat()
     }
 
     /// An instance is gone with all that it had cached: routers at which replicas register themselves forget that.

@@ -102,8 +102,8 @@ fn draft(
     if let Some((metric, value)) = below {
         return Err(wrong(format!("{metric}: must be at least 0, got {value}")));
     }
-    if let Some(other) = other_model(measured, server) {
-        let text = format!("{name}: names the model `{other}`, and the server has another one");
+    if let Some([told, own]) = other_model(measured, server) {
+        let text = format!("{name}: names the model `{told}`, and the server has `{own}`");
         listener.tell(&Note::Warning(text));
     }
     draft.put("name", name.clone())?;
@@ -136,19 +136,19 @@ fn draft(
     Ok(draft)
 }
 
-/// The model that a result names, if that is another one than the server's: folders and owners may differ.
-fn other_model<'a>(measured: &'a Measured, server: &Draft) -> Option<&'a str> {
+/// The models that a result and the server name, if both are of the catalogue or called otherwise: folders, owners and
+/// what is said of formats behind the name may differ. Nothing is said of models of the user's own.
+fn other_model<'a>(measured: &'a Measured, server: &'a Draft) -> Option<[&'a str; 2]> {
     let name = |path: &str| {
         let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         last.to_lowercase().replace(['_', ' '], "-")
     };
     let (_, told) = measured.facts.iter().find(|(key, _)| key == "model_id")?;
-    let told = told.trim_matches('"');
     let own = server.get(&["cluster", "model"])?.as_str()?;
-    let resolved = |name: &str| profiles::model(name).map(|model| model.name);
-    let is_same =
-        name(told) == name(own) || resolved(told).is_some_and(|model| Some(model) == resolved(own));
-    (!is_same).then_some(told)
+    let known = profiles::model(own)?;
+    let is_same = name(told).starts_with(&name(own))
+        || profiles::model(told).is_some_and(|model| model.name == known.name);
+    (!is_same).then_some([told, own])
 }
 
 fn count(measured: &Measured, figure: Figure) -> Option<i64> {

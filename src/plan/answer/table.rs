@@ -2,10 +2,10 @@
 
 use super::Answer;
 use super::text::replicas;
-use crate::metrics::{TooLong, Warnings};
+use crate::metrics::TooLong;
 use crate::plain::table;
+use crate::plan::Slo;
 use crate::plan::outcome::{Obstacle, Outcome, Row};
-use crate::plan::{Slo, Trial};
 
 /// Layouts that are named in a line.
 const NAMED_MAX: usize = 8;
@@ -107,14 +107,12 @@ impl Answer {
             Outcome::TooMany { largest } => {
                 let most = self.study.question.max_gpus;
                 let lacks = match largest.as_deref() {
-                    Some((_, Trial { warnings: Warnings { too_long: Some(long), .. }, .. })) => {
-                        let TooLong { prompt_tokens, max_model_len } = long;
-                        format!(
-                            "rejects prompts: of {prompt_tokens} tokens, max_model_len is {max_model_len}"
-                        )
-                    }
                     Some((size, trial)) => {
-                        format!("misses {} even with {}", self.missed(trial), replicas(*size))
+                        let long = trial.warnings.too_long.map_or_else(String::new, |long| {
+                            let TooLong { prompt_tokens, max_model_len, key } = long;
+                            format!("; prompts of {prompt_tokens} tokens are rejected ({key} {max_model_len})")
+                        });
+                        format!("misses {} even with {}{long}", self.missed(trial), replicas(*size))
                     }
                     None => format!("misses the SLOs with any number of up to {most} GPUs"),
                 };

@@ -24,21 +24,32 @@ pub(super) fn replicas(size: Size) -> String {
     }
 }
 
-/// The sizes, from the cheapest on, each with how many it is enough for; of many the first ones and the last.
-fn enough_of(sizes: &[(f64, String)]) -> Vec<String> {
+/// The sizes, from the cheapest on, each with how many it is enough for, or of pairs with how many it is the cheapest
+/// for; of many the first ones and the last.
+fn enough_of(sizes: &[(f64, String)], are_nested: bool) -> Vec<String> {
     /// Sizes that are named.
     const NAMED: usize = 6;
     let mut each: Vec<(&str, usize)> = Vec::new();
-    for (place, (_, name)) in sizes.iter().enumerate() {
-        match each.last_mut() {
-            Some((last, count)) if last == name => *count = place + 1,
-            _ => each.push((name, place + 1)),
+    for (_, name) in sizes {
+        match each.iter_mut().find(|(known, _)| known == name) {
+            Some((_, count)) => *count += 1,
+            None => each.push((name, 1)),
         }
     }
-    if each.len() > NAMED {
-        each.drain(NAMED - 1..each.len() - 1);
+    if are_nested {
+        let mut before = 0;
+        for (_, count) in &mut each {
+            *count += before;
+            before = *count;
+        }
     }
-    each.into_iter().map(|(name, count)| format!("{name} in {count}")).collect()
+    let mut told: Vec<String> =
+        each.into_iter().map(|(name, count)| format!("{name} in {count}")).collect();
+    if told.len() > NAMED {
+        let last = told.len() - 1;
+        told.splice(NAMED - 2..last, ["…".to_owned()]);
+    }
+    told
 }
 
 impl fmt::Display for Answer {
@@ -306,7 +317,8 @@ impl Answer {
         let mut sizes: Vec<(f64, String)> =
             stretches.iter().filter_map(|other| Some((other.cost, other.size?.name()))).collect();
         sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let fewest = match &enough_of(&sizes)[..] {
+        let are_nested = matches!(found.size, Size::Mixed(_));
+        let fewest = match &enough_of(&sizes, are_nested)[..] {
             [] => String::new(),
             each => format!("; enough are {}", each.join(", ")),
         };

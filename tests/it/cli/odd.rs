@@ -249,7 +249,9 @@ fn prompts_that_no_replica_takes_are_named() {
     let why = "there are prompts of 5000 tokens, and replicas reject what does not fit into max_model_len = 4096";
     assert!(rejected.contains(why) && !rejected.contains("90 % of"), "{rejected}");
     let plan = "plan s.toml --gpu H100 --resamples 0 --slo p99_ttft_ms<=500";
-    cli.words(plan).expect_exit(1).stdout_has("of 5000 tokens, max_model_len is 4096");
+    cli.words(plan)
+        .expect_exit(1)
+        .stdout_has("prompts of 5000 tokens are rejected (max_model_len 4096)");
 }
 
 #[test]
