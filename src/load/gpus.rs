@@ -95,8 +95,10 @@ fn read(root: &Table) -> Result<GpuSpec, Problem> {
         if file.spec.contains_key("efficiency") {
             return Err(Problem::new("like", "is given beside spec.efficiency; leave one out"));
         }
+        // `Hopper` and `Hopper GH100` are one architecture.
+        let generation = |architecture: &str| architecture.split(' ').next().map(str::to_lowercase);
         let architecture = file.spec.get("architecture").and_then(Value::as_str);
-        if architecture == Some(&known.architecture) {
+        if architecture.and_then(generation) == generation(&known.architecture) {
             add_rates(&mut file.spec, &known);
         }
         let mut efficiency = known.efficiency;
