@@ -4,11 +4,12 @@
     python3 profiles/fit_priors.py [--servecast PROGRAM] [--without TEXT] [--left-out FILE] RUNS.jsonl... >profiles/priors.toml
 
 RUNS are published runs as `servecast validate --runs` reads them, each line once; lines with TEXT are left out. Every
-combination of a class's factors in GRID is simulated. Of each class the combination is taken with the smallest error of
-throughput, mean TPOT and mean TTFT together: the median over the runs of a family, then means over families and over
-sources. `tuned_experts` is fitted to the runs of `experts` too. stderr tells how well each source is predicted by factors
-that were fitted without it ("left out"), and how many figures lie within the intervals; FILE gets each of these
-predictions, one JSON object a line. Intervals are quantiles of measured / simulated of sources that were left out.
+combination of a class's factors in GRID is simulated. Of each class the least combination is taken whose error is within
+half a standard error of the smallest. The error is that of throughput, mean TPOT and mean TTFT together: the median over the
+runs of a family, then means over families and over sources. `tuned_experts` is fitted to the runs of `experts` too. stderr
+tells how well each source is predicted by factors that were fitted without it ("left out"), and how many figures lie within
+the intervals; FILE gets each of these predictions, one JSON object a line. Intervals are quantiles of measured /
+simulated of sources that were left out.
 Families of a source err alike: n of them count as much as √n of different sources.
 
 What the program itself expects of servers is overridden.

@@ -93,26 +93,20 @@ const WITHOUT_CHANCE: &str = "Nothing in these runs is drawn: every seed sends t
 /// What to know before the differences are read.
 pub(super) fn cautions(all: &[Contestant], runs: &Runs, findings: &Findings) -> Vec<String> {
     let mut text = Vec::new();
-    let other: Vec<String> = all
-        .iter()
-        .filter(|one| one.other_requests().next().is_some())
-        .map(|one| one.letter.to_string())
-        .collect();
+    let letters = |has: fn(&Contestant) -> bool| {
+        let letters = all.iter().filter(|one| has(one)).map(|one| one.letter.to_string());
+        letters.collect::<Vec<_>>().join(", ")
+    };
+    let other = letters(|one| one.other_requests().next().is_some());
     if !other.is_empty() && runs.basis.pairing == Pairing::Paired {
         text.push(format!(
-            "Other requests than A's: {}. Pairs share the seed and not the requests.",
-            other.join(", ")
+            "Other requests than A's: {other}. Pairs share the seed and not the requests."
         ));
     }
-    let kernels: Vec<String> = all
-        .iter()
-        .filter(|one| one.has_other_kernels())
-        .map(|one| one.letter.to_string())
-        .collect();
+    let kernels = letters(Contestant::has_other_kernels);
     if !kernels.is_empty() {
         text.push(format!(
-            "Other kernels than A's: {}. Intervals are of chance alone, not of how far predictions are off.",
-            kernels.join(", ")
+            "Other kernels than A's: {kernels}. Intervals are of chance alone, not of how far predictions are off."
         ));
     }
     if findings.is_without_chance {

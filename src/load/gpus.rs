@@ -86,8 +86,9 @@ fn local_gpu(place: &str, name: &str, folder: &Path) -> Result<GpuSpec, Problem>
 
 fn read(root: &Table) -> Result<GpuSpec, Problem> {
     let mut file: GpuFile = deserialize(root)?;
+    let mut known = None;
     if let Some(like) = &file.like {
-        let Some(known) = profiles::gpu(like) else {
+        let Some(found) = profiles::gpu(like) else {
             let what = format!("`{like}` is not in the catalogue of GPUs");
             let near = profiles::closest(like, profiles::gpu_names());
             return Err(Problem::new("like", what).or_near(near));
@@ -95,24 +96,22 @@ fn read(root: &Table) -> Result<GpuSpec, Problem> {
         if file.spec.contains_key("efficiency") {
             return Err(Problem::new("like", "is given beside spec.efficiency; leave one out"));
         }
-        // `Hopper` and `Hopper GH100` are one architecture.
-        let generation = |architecture: &str| architecture.split(' ').next().map(str::to_lowercase);
-        let architecture = file.spec.get("architecture").and_then(Value::as_str);
-        if architecture.and_then(generation) == generation(&known.architecture) {
-            add_rates(&mut file.spec, &known);
-        }
-        let mut efficiency = known.efficiency;
+        let mut efficiency = found.efficiency.clone();
         // What another GPU's links do is nothing that its kernels say.
         efficiency.all_reduce.clear();
         efficiency.all_gather.clear();
         let table = Table::try_from(&efficiency).expect("efficiencies are a table");
         file.spec.insert("efficiency".to_owned(), Value::Table(table));
+        known = Some(found);
     } else if !file.spec.contains_key("efficiency") {
         let why = "is missing: give the shares that your kernels reach, or at the top of the file `like`, a \
                    GPU of the catalogue whose kernels stand in";
         return Err(Problem::new("spec.efficiency", why));
     }
-    let spec: GpuSpec = deserialize(&file.spec).map_err(|problem| problem.below("spec"))?;
+    let mut spec: GpuSpec = deserialize(&file.spec).map_err(|problem| problem.below("spec"))?;
+    if let Some(known) = known {
+        add_rates(&mut spec, &known);
+    }
     if let Some(known) = profiles::gpu(&spec.name) {
         let problem = format!(
             "`{}` is {} of the catalogue, whose kernels were measured; give yours a name of its own",
@@ -123,23 +122,18 @@ fn read(root: &Table) -> Result<GpuSpec, Problem> {
     Ok(spec)
 }
 
-/// Rates of the formats that kernels of a known GPU use, where the file does not state them: to 16 bits as there.
-fn add_rates(spec: &mut Table, known: &GpuSpec) {
-    let own = spec
-        .get("bf16_tflops")
-        .and_then(|rate| rate.as_float().or_else(|| rate.as_integer().map(|rate| rate as f64)));
-    let Some(own) = own else { return };
-    let rates = [
-        ("fp8_tflops", known.fp8_tflops),
-        ("int8_tops", known.int8_tops),
-        ("fp4_tflops", known.fp4_tflops),
-    ];
-    for (key, rate) in rates {
-        if let Some(rate) = rate.filter(|_| !spec.contains_key(key)) {
-            let rate = own * rate / known.bf16_tflops;
-            spec.insert(key.to_owned(), Value::Float(rate));
-        }
+/// Rates of the formats of a GPU of the same architecture, where the file does not state them: to 16 bits as there.
+fn add_rates(spec: &mut GpuSpec, known: &GpuSpec) {
+    // `Hopper` and `Hopper GH100` are one.
+    let generation = |gpu: &GpuSpec| gpu.architecture.split(' ').next().map(str::to_lowercase);
+    if generation(spec) != generation(known) {
+        return;
     }
+    let rate = |of: Option<f64>| of.map(|rate| spec.bf16_tflops * rate / known.bf16_tflops);
+    let [fp8, int8, fp4] = [known.fp8_tflops, known.int8_tops, known.fp4_tflops].map(rate);
+    spec.fp8_tflops = spec.fp8_tflops.or(fp8);
+    spec.int8_tops = spec.int8_tops.or(int8);
+    spec.fp4_tflops = spec.fp4_tflops.or(fp4);
 }
 
 #[cfg(test)]

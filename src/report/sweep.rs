@@ -88,7 +88,7 @@ fn knees(told: &Report) -> Option<Vec<String>> {
             match (from, to) {
                 (0, to) if to == end => format!("at every {axis} from {first} to {last}"),
                 (0, _) => format!("up to {axis} {stop}"),
-                (from, to) if to == end => format!("from {axis} {} on", known[from].0),
+                (_, to) if to == end => format!("from {axis} {begin} on"),
                 (from, to) if from == to => format!("at {axis} {begin}"),
                 _ => format!("from {axis} {begin} to {stop}"),
             }
@@ -110,8 +110,8 @@ fn knees(told: &Report) -> Option<Vec<String>> {
                 let shares = known.iter().map(|(_, found)| found.mean).enumerate();
                 shares.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(place, _)| place)
             }
-            [(0, to)] => Some(to + 1).filter(|place| *place <= end),
-            [(from, _), ..] => Some(if from > 0 { from - 1 } else { stretches[0].1 + 1 }),
+            [(0, to), ..] => Some(to + 1).filter(|place| *place <= end),
+            [(from, _), ..] => Some(from - 1),
         };
         let named = match &named[..] {
             [] => format!("at no {axis} from {first} to {last}"),

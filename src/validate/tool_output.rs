@@ -1,5 +1,6 @@
 //! What a benchmark tool printed or wrote, as runs of a known server.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use super::arrivals;
@@ -10,7 +11,6 @@ use crate::metrics;
 use crate::metrics::bench::{self, Figure, Measured, MetricKey};
 use crate::profiles;
 use crate::request::Request;
-use crate::workload::{TraceRows, Workload};
 
 /// More requests of one run are not simulated.
 const MOST_REQUESTS: i64 = 10_000_000;
@@ -51,32 +51,31 @@ pub fn results(
     changes: &Changes,
     listener: &Listener,
 ) -> Result<Vec<Case>, LoadError> {
+    // A trace that several results replay is read once.
+    let read = Cases::told(listener);
     let mut cases = Vec::new();
     for file in files {
         for draft in drafts(server, file, changes, listener)?.each {
-            cases.push(case(&draft, server, listener)?);
+            cases.push(case(&draft, server, &read)?);
         }
     }
     Ok(cases)
 }
 
-fn case(draft: &Draft, server: &Path, listener: &Listener) -> Result<Case, LoadError> {
-    let loaded = draft.resolve()?;
-    let scenario = &loaded.scenario;
-    let place = |error: &dyn std::fmt::Display| fail(&scenario.name, error);
-    // A trace is read here; conversations go on as their answers come.
-    let requests = match Cases::told(listener).rows(&loaded)? {
-        None => None,
-        Some(rows) => {
-            let rows: TraceRows = Box::new(Vec::from(&rows[..]).into_iter().map(Ok));
-            let workload = Workload::open(&scenario.workload, scenario.seed, Some(rows));
-            let workload = workload.map_err(|error| place(&error))?;
-            if workload.has_follow_ups() {
-                return Err(place(&"conversations of a trace are not compared with results"));
-            }
-            let requests = workload.collect::<Result<Vec<Request>, _>>();
-            Some(requests.map_err(|error| place(&error))?)
+fn case(draft: &Draft, server: &Path, read: &Cases) -> Result<Case, LoadError> {
+    let run = read.of_draft(draft)?;
+    let scenario = &run.scenario;
+    let place = |error: &dyn Display| fail(&scenario.name, error);
+    // Requests of a trace are drawn here; conversations go on as their answers come.
+    let requests = if run.rows().is_some() {
+        let workload = run.workload().map_err(|error| place(&error))?;
+        if workload.has_follow_ups() {
+            return Err(place(&"conversations of a trace are not compared with results"));
         }
+        let requests = workload.collect::<Result<Vec<Request>, _>>();
+        Some(requests.map_err(|error| place(&error))?)
+    } else {
+        None
     };
     Ok(Case {
         id: scenario.name.clone(),
@@ -85,7 +84,7 @@ fn case(draft: &Draft, server: &Path, listener: &Listener) -> Result<Case, LoadE
         requests,
         limits: Limits::default(),
         assumed: Vec::new(),
-        scenario: loaded.scenario,
+        scenario: run.scenario,
     })
 }
 

@@ -3,13 +3,12 @@
 use std::fmt::Write;
 
 use rand::RngExt;
-use servecast::metrics::{Recorder, RequestRecord};
+use servecast::metrics::RequestRecord;
 use servecast::rng::{Seed, Stream};
-use servecast::sim::{cluster_priced_by, simulation_on, step_times};
+use servecast::sim::{cluster_priced_by, step_times};
 use servecast::units::SimDuration;
-use servecast::workload::Workload;
 
-use super::support::{resolve, run_text as run};
+use super::support::{requests_on, resolve, run_text as run};
 
 /// So many replicas of each kind behind Dynamo's router with these settings.
 fn scenario(settings: &str, parts: [u32; 2], workload: &str) -> String {
@@ -224,12 +223,7 @@ fn the_router_knows_caches_alike_of_requests_that_decode_in_lock_step_or_one_by_
                     assert!(instance.tell_cache_events());
                 }
             }
-            let workload = Workload::open(&scenario.workload, scenario.seed, None);
-            let workload = workload.expect("it opens");
-            let run = simulation_on(&scenario, cluster, workload).expect("it can be built");
-            let mut recorder = Recorder::default();
-            run.run(&mut recorder).expect("no trace is read");
-            recorder.requests
+            requests_on(&scenario, cluster)
         };
         assert_eq!(run(true), run(false), "seed {seed}: {text}");
     }

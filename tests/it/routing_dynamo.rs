@@ -8,10 +8,10 @@ use servecast::conformance::RecordingError;
 use servecast::conformance::routing::{Tally, check};
 use servecast::engine::Instance;
 use servecast::metrics::{Recorder, RequestRecord};
-use servecast::sim::{cluster, cluster_priced_by, simulation, simulation_on, step_times};
+use servecast::sim::{cluster, cluster_priced_by, simulation, step_times};
 use servecast::workload::Workload;
 
-use crate::support::{data, resolve};
+use crate::support::{data, requests_on, resolve};
 
 /// Recordings that are not replayed, and why.
 const REFUSED: [(&str, &str); 1] = [("replay-agg-evict.jsonl.gz", "num_gpu_blocks")];
@@ -187,12 +187,7 @@ fn what_one_replica_has_cached_is_known_however_far_its_steps_are_planned() {
                 let instances = cluster.instances.into_iter().map(Instance::step_by_step);
                 cluster.instances = instances.collect();
             }
-            let workload = Workload::open(&scenario.workload, scenario.seed, None);
-            let workload = workload.expect("it opens");
-            let run = simulation_on(&scenario, cluster, workload).expect("it can be built");
-            let mut recorder = Recorder::default();
-            run.run(&mut recorder).expect("no trace is read");
-            recorder.requests
+            requests_on(&scenario, cluster)
         };
         let planned = run(true);
         assert_eq!(planned, run(false), "seed {seed}");

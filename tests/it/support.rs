@@ -17,7 +17,7 @@ use servecast::engine::scheduler::{
 };
 use servecast::engine::{EngineEvent, Finish, HostTimes, Instance};
 use servecast::ids::{InstanceId, RequestId};
-use servecast::metrics::Recorder;
+use servecast::metrics::{Recorder, Records};
 use servecast::request::Request;
 use servecast::resolved::Scenario;
 use servecast::rng::{Seed, mix};
@@ -26,7 +26,9 @@ use servecast::scenario::{
     SpeculationConfig, VllmConfig,
 };
 use servecast::sim::laws::Watch;
-use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation, simulation, step_times};
+use servecast::sim::{
+    Counts, Observer, Occurrence, Requests, Simulation, simulation, simulation_on, step_times,
+};
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::{Client, Workload};
 
@@ -39,6 +41,15 @@ pub(crate) fn run_text(text: &str) -> (Counts, Recorder) {
     let run = simulation(&scenario, &costs, workload).expect("it can be built");
     let counts = run.run_in_lanes(&mut recorder).expect("no trace is read");
     (counts, recorder)
+}
+
+/// The records of the requests of a scenario, drawn, on a cluster that is its own or much like it.
+pub(crate) fn requests_on(scenario: &Scenario, cluster: Cluster) -> Records {
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
+    let run = simulation_on(scenario, cluster, workload).expect("it can be built");
+    let mut recorder = Recorder::default();
+    run.run(&mut recorder).expect("no trace is read");
+    recorder.requests
 }
 
 /// As many random cases as a law usually gets, or as `PROPTEST_CASES` asks for.

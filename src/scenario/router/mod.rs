@@ -61,15 +61,14 @@ impl RouterConfig {
     /// Never: it is written as a table.
     pub fn title(&self) -> String {
         let written = serde_json::to_value(self).expect("it is written as a table");
-        let named = |value: &serde_json::Value, key: &str| value[key].as_str().map(str::to_owned);
-        let maker = || written.as_object().and_then(|table| table.iter().next());
-        named(&written, "type")
-            .or_else(|| {
-                let (maker, settings) = maker()?;
-                let policy = named(settings, "policy").map(|policy| format!(" {policy}"));
-                Some(format!("{maker}{}", policy.unwrap_or_default()))
-            })
-            .unwrap_or_default()
+        if let Some(kind) = written["type"].as_str() {
+            return kind.to_owned();
+        }
+        let maker = written.as_object().and_then(|table| table.iter().next());
+        maker.map_or_else(String::new, |(maker, settings)| match settings["policy"].as_str() {
+            Some(policy) => format!("{maker} {policy}"),
+            None => maker.clone(),
+        })
     }
 }
 
