@@ -150,20 +150,35 @@ proptest! {
     fn with_one_instance_all_routers_are_alike(
         (engine, requests) in served(), law in laws(), seed: u64,
     ) {
-        let run = |config: &RouterConfig| {
+        let cluster = |config: &RouterConfig| behind(Router::new(config, Seed(seed)), 1, &engine, law);
+        let digest = |config: &RouterConfig| {
             let mut digest = Digest::default();
-            let cluster = behind(Router::new(config, Seed(seed)), 1, &engine, law);
-            run_on(cluster, requests.iter().cloned(), &mut digest);
+            run_on(cluster(config), requests.iter().cloned(), &mut digest);
             digest
         };
-        let in_turn = run(&RouterConfig::default());
+        let record = |config: &RouterConfig| {
+            let mut recorder = Recorder::default();
+            run_on(cluster(config), requests.iter().cloned(), &mut recorder);
+            recorder
+        };
+        let in_turn = RouterConfig::default();
+        let (in_turn, records) = (digest(&in_turn), record(&in_turn));
         // One has requests wait while all instances are busy.
         let waits = |config: &RouterConfig| match config {
             RouterConfig::Dynamo(config) => config.holds_requests(),
             _ => false,
         };
         for config in routers().into_iter().filter(|config| !waits(config)) {
-            prop_assert_eq!(run(&config), in_turn, "{:?}", config);
+            // Who reads caches has steps that are alike told in more pieces, which a digest tells apart.
+            if matches!(config, RouterConfig::Dynamo(_)) {
+                let heard = record(&config);
+                prop_assert_eq!(&heard.requests, &records.requests, "{:?}", config);
+                prop_assert_eq!(&heard.replicas, &records.replicas, "{:?}", config);
+                prop_assert_eq!(&heard.tokens_by_second, &records.tokens_by_second);
+                prop_assert_eq!((heard.steps, heard.end), (records.steps, records.end));
+            } else {
+                prop_assert_eq!(digest(&config), in_turn, "{:?}", config);
+            }
         }
     }
 
