@@ -1,7 +1,10 @@
 //! Statistics as the benchmark tools compute them: numpy's linear percentiles, population
 //! deviation, and means over values that carry a weight.
 
+pub(crate) mod arima;
 mod gamma;
+mod lbfgs;
+mod least_squares;
 mod log_bins;
 pub(crate) mod radix;
 mod student;

@@ -70,14 +70,9 @@ fn decisions(path: &str, planner: &DynamoPlannerConfig, rules: &mut Rules) {
         let message = "enable_load_scaling or enable_throughput_scaling, or both, must be true";
         rules.broken(path, message);
     }
-    let is_modelled =
-        matches!(planner.load_predictor, LoadPredictor::Constant | LoadPredictor::Kalman);
-    if planner.scales_by_throughput() && !is_modelled {
-        let message = format!(
-            "`{}`, the planner's default or not, is not modelled; name constant or kalman",
-            planner.load_predictor.name()
-        );
-        rules.broken(&format!("{path}.load_predictor"), &message);
+    if planner.scales_by_throughput() && planner.load_predictor == LoadPredictor::Prophet {
+        let message = "`prophet` is not modelled; name arima, constant or kalman";
+        rules.broken(&format!("{path}.load_predictor"), message);
     }
     let prefill = [planner.prefill_scale_down_queue_tokens, planner.prefill_scale_up_queue_tokens];
     let decode = [planner.decode_scale_down_kv_rate, planner.decode_scale_up_kv_rate];

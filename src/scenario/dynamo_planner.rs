@@ -83,7 +83,7 @@ pub enum OptimizationTarget {
 pub enum LoadPredictor {
     /// As the last one.
     Constant,
-    /// By an ARIMA model whose order is searched for. Not modelled.
+    /// By an ARIMA model, whose order is searched for once five intervals are there.
     #[default]
     Arima,
     /// By a Kalman filter of level and trend.

@@ -1,5 +1,6 @@
 //! Replicas that come and go with the load.
 
+mod forecasts;
 mod gateway;
 mod laws;
 mod own_rule;

@@ -56,11 +56,16 @@ fn latencies_add_replicas_where_all_are_slow() {
 #[test]
 fn predictions_ask_for_what_a_replica_serves() {
     // Up to 2 sequences decode at a time, a token each in 100 ms: 4 answers of 5 tokens a second. 10 come: three replicas.
-    let planner = "optimization_target = 'sla', enable_throughput_scaling = true, load_predictor = 'constant', \
-                   throughput_adjustment_interval_seconds = 10, itl_ms = 200.0, ttft_ms = 5000.0";
-    let text = scenario(400, 10.0, &planned(planner))
-        .replace("max_model_len = 320", "max_model_len = 320, max_num_seqs = 2");
-    assert_eq!(peak(&text).0, 3);
+    // The planner's own predictor is `arima`.
+    for predictor in ["load_predictor = 'constant', ", ""] {
+        let planner = format!(
+            "optimization_target = 'sla', enable_throughput_scaling = true, {predictor}\
+             throughput_adjustment_interval_seconds = 10, itl_ms = 200.0, ttft_ms = 5000.0"
+        );
+        let text = scenario(1000, 10.0, &planned(&planner))
+            .replace("max_model_len = 320", "max_model_len = 320, max_num_seqs = 2");
+        assert_eq!(peak(&text).0, 3, "{predictor}");
+    }
 }
 
 #[test]
@@ -93,14 +98,12 @@ fn planners_that_cannot_be_are_refused_by_name() {
         resolve(&scenario(10, 1.0, &format!("{}{rest}", planned(planner))))
             .expect_err("it is refused")
     };
-    let sla = "optimization_target = 'sla'";
     for (planner, rest, message) in [
         (
-            sla,
+            "optimization_target = 'sla', load_predictor = 'prophet'",
             "",
             format!(
-                "{path}.signal.load_predictor: `arima`, the planner's default or not, is not modelled; name \
-                 constant or kalman"
+                "{path}.signal.load_predictor: `prophet` is not modelled; name arima, constant or kalman"
             ),
         ),
         (

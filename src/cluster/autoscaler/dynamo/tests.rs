@@ -300,3 +300,19 @@ fn one_more_at_a_full_budget_needs_one_less() {
     // Below it, 4 + 8 = 12 become 8: floor(4·8/12) = 2 is fewer than there are, so nothing moves.
     assert_eq!(budget.guard(counts(3, 4), counts(4, 8)), (counts(3, 4), hold));
 }
+
+#[test]
+fn a_model_takes_the_last_value_until_five_are_there_and_one_that_never_changes() {
+    let mut predictor = Predictor::new(&DynamoPlannerConfig::default());
+    let next = [0.0, 10.0, 20.0, 30.0, 10.0].map(|value| {
+        predictor.see(value);
+        predictor.next()
+    });
+    assert_eq!(next, [0.0, 10.0, 20.0, 30.0, 10.0]);
+    predictor.see(20.0);
+    let next = predictor.next();
+    assert!((10.0..20.0).contains(&next), "it goes back to the mean: {next}");
+    let mut constant = Predictor::new(&DynamoPlannerConfig::default());
+    (0..9).for_each(|_| constant.see(40.0));
+    assert_eq!(constant.next().to_bits(), 40.0_f64.to_bits());
+}
