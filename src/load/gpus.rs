@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::file::deserialize;
+use super::gpu_keys;
 use crate::hardware::GpuSpec;
 use crate::io::text;
 use crate::problem::Problem;
@@ -17,6 +18,8 @@ use crate::scenario::ScenarioFile;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GpuFile {
+    /// Without it all its keys are missing.
+    #[serde(default)]
     spec: Table,
     /// A GPU of the catalogue whose kernels stand in.
     like: Option<String>,
@@ -103,12 +106,12 @@ fn read(root: &Table) -> Result<GpuSpec, Problem> {
         let table = Table::try_from(&efficiency).expect("efficiencies are a table");
         file.spec.insert("efficiency".to_owned(), Value::Table(table));
         known = Some(found);
-    } else if !file.spec.contains_key("efficiency") {
-        let why = "is missing: give the shares that your kernels reach, or at the top of the file `like`, a \
-                   GPU of the catalogue whose kernels stand in";
-        return Err(Problem::new("spec.efficiency", why));
     }
-    let mut spec: GpuSpec = deserialize(&file.spec).map_err(|problem| problem.below("spec"))?;
+    let mut spec: GpuSpec = deserialize(&file.spec).map_err(|problem| {
+        let is_missing = problem.rule.starts_with("missing key");
+        let all = is_missing.then(|| gpu_keys::missing(&file.spec)).flatten();
+        all.unwrap_or(problem).below("spec")
+    })?;
     if let Some(known) = known {
         add_rates(&mut spec, &known);
     }

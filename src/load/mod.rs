@@ -14,6 +14,7 @@ mod draw;
 mod error;
 mod file;
 mod folder;
+mod gpu_keys;
 mod gpus;
 pub mod memory;
 mod models;

@@ -80,13 +80,30 @@ fn groups_and_plans_take_gpus_of_ones_own() {
 }
 
 #[test]
+fn all_keys_that_a_file_lacks_are_told_at_once_with_what_they_say() {
+    let card = CARD.replace("form_factor = \"PCIe\"\n", "").replace("bf16_tflops", "int8_tops");
+    let cli = Cli::new().file("cards/slow.toml", card).file("s.toml", SCENARIO);
+    let told = "slow.toml: spec: 2 keys are missing:\n         \
+                form_factor: socket or card, as in SXM or PCIe\n         \
+                bf16_tflops: dense products of 16-bit floats, in 10¹² FLOP/s\n";
+    for words in [
+        "run s.toml --no-files",
+        "profile show cards/slow.toml",
+        "plan s.toml --slo p99_tpot_ms<=200 --gpu cards/slow.toml",
+        "bench vllm bench serve --model meta-llama/Llama-3.1-8B --gpu cards/slow.toml",
+    ] {
+        cli.words(words).expect_exit(2).stdout_is_empty().stderr_has(told);
+    }
+}
+
+#[test]
 fn files_of_gpus_that_are_none_are_refused_with_what_is_wrong() {
     let refused = |card: &str, what: &str| {
         let cli = Cli::new().file("cards/slow.toml", card).file("s.toml", SCENARIO);
         cli.words("run s.toml --no-files").expect_exit(2).stdout_is_empty().stderr_has(what);
     };
     let with = |from: &str, to: &str| CARD.replace(from, to);
-    refused(&with("like = \"L40S\"", ""), "slow.toml: spec.efficiency: is missing");
+    refused(&with("like = \"L40S\"", ""), "slow.toml: spec: missing key `efficiency`: the shares");
     refused(
         &with("\"L40S\"", "\"L4OS\""),
         "like: `L4OS` is not in the catalogue of GPUs; did you mean `L40S`?",
@@ -94,7 +111,7 @@ fn files_of_gpus_that_are_none_are_refused_with_what_is_wrong() {
     refused(&with("slow card", "L40S"), "spec.name: `L40S` is L40S of the catalogue");
     refused(&with("432.0", "0.0"), "spec.memory_bandwidth_gb_s: must be from 0.001 to 10⁹, got 0");
     refused(&with("link_gb_s", "link_speed"), "spec.link_speed: unknown key `link_speed`");
-    refused("", "missing key `spec`");
+    refused("", "slow.toml: spec: 12 keys are missing:");
     let cli = Cli::new().file("s.toml", SCENARIO);
     cli.words("run s.toml --no-files").expect_exit(2).stderr_has("slow.toml: no such file");
 }
