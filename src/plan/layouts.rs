@@ -266,7 +266,7 @@ fn parts(question: &Plan) -> Result<Vec<Part>, PlanError> {
 /// A GPU of the catalogue, or of a file whose path is relative to a folder.
 fn any_gpu(gpu: &str, folder: &Path) -> Result<Gpu, String> {
     let found = load::gpu("", gpu, folder).map_err(|problem| problem.to_string())?;
-    let spec = found.ok_or_else(|| unknown_gpu(gpu))?;
+    let spec = found.ok_or_else(|| unknown_gpu(gpu, []))?;
     let setting = if load::is_gpu_file(gpu) {
         let path = folder.join(gpu);
         std::path::absolute(&path).unwrap_or(path).display().to_string()
@@ -276,9 +276,10 @@ fn any_gpu(gpu: &str, folder: &Path) -> Result<Gpu, String> {
     Ok(Gpu { name: spec.name, setting, offers: spec.price })
 }
 
-/// What is wrong with the name of a GPU that is nowhere.
-pub(super) fn unknown_gpu(gpu: &str) -> String {
-    let near = profiles::closest(gpu, profiles::gpu_names());
+/// What is wrong with the name of a GPU that is nowhere; with other names that it may be meant to be.
+pub(super) fn unknown_gpu<'a>(gpu: &str, own: impl IntoIterator<Item = &'a str>) -> String {
+    let names = profiles::gpu_names().map(|name| -> &str { name });
+    let near = profiles::closest(gpu, names.chain(own));
     let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
     format!("`{gpu}` is not in the catalogue of GPUs{hint}")
 }

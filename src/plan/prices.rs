@@ -1,6 +1,7 @@
 //! What an hour of a GPU costs.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 use toml::Value;
@@ -9,8 +10,7 @@ use super::error::{asked, stated};
 use super::layouts::{Gpu, unknown_gpu};
 use super::question::Plan;
 use super::{PlanError, PriceList};
-use crate::load::{Draft, LoadError};
-use crate::profiles;
+use crate::load::{self, Draft, LoadError};
 use crate::resolved::Scenario;
 use crate::scenario::{GpuPrice, Offer};
 
@@ -104,7 +104,8 @@ impl Given {
         let told: BTreeMap<String, GpuPrice> =
             Value::clone(told).try_into().map_err(|error| stated(base, AT, error))?;
         for (gpu, price) in told {
-            let known = known(&gpu, gpus).map_err(|problem| stated(base, AT, problem))?;
+            let known =
+                known(&gpu, gpus, base.folder()).map_err(|problem| stated(base, AT, problem))?;
             if self.0.insert(known, (price, AT.to_owned())).is_some() {
                 return Err(stated(base, AT, format_args!("{gpu} has two prices")));
             }
@@ -112,10 +113,11 @@ impl Given {
         Ok(())
     }
 
-    /// Takes a list, which may have GPUs that no layout has.
+    /// Takes a list, which may have GPUs that no layout has. Paths in it are relative to its file.
     fn put_list(&mut self, list: &PriceList, gpus: &[&Gpu]) -> Result<(), LoadError> {
+        let folder = Path::new(&list.name).parent().unwrap_or(Path::new(""));
         for (gpu, usd) in &list.prices {
-            let known = known(gpu, gpus).map_err(|problem| list.wrong(gpu, &problem))?;
+            let known = known(gpu, gpus, folder).map_err(|problem| list.wrong(gpu, &problem))?;
             if !is_price(*usd) {
                 let problem = format!("must be {PRICE}, got {usd}");
                 return Err(list.wrong(gpu, &problem));
@@ -136,8 +138,7 @@ impl Given {
             if !is_price(*usd) {
                 return Err(asked(FLAG, format_args!("{gpu}={usd}: give {PRICE}")));
             }
-            let known =
-                known(gpu, gpus).map_err(|hint| asked(FLAG, format_args!("{gpu}: {hint}")))?;
+            let known = known(gpu, gpus, Path::new("")).map_err(|problem| asked(FLAG, problem))?;
             if gpus.iter().all(|one| one.name != known) {
                 return Err(asked(FLAG, format_args!("{gpu}: no layout has this GPU")));
             }
@@ -176,10 +177,13 @@ fn is_price(usd: f64) -> bool {
     usd > 0.0 && usd <= 1e6
 }
 
-/// The name of a GPU of the layouts or of the catalogue.
-fn known(gpu: &str, gpus: &[&Gpu]) -> Result<String, String> {
-    if gpus.iter().any(|one| one.name == gpu) {
-        return Ok(gpu.to_owned());
+/// The name of a GPU of the layouts or of the catalogue that goes by this one whatever its case, or by the path of
+/// its file, which is relative to a folder.
+fn known(gpu: &str, gpus: &[&Gpu], folder: &Path) -> Result<String, String> {
+    if let Some(own) = gpus.iter().find(|one| one.name.eq_ignore_ascii_case(gpu)) {
+        return Ok(own.name.clone());
     }
-    profiles::gpu(gpu).map(|spec| spec.name).ok_or_else(|| unknown_gpu(gpu))
+    let found = load::gpu("", gpu, folder).map_err(|problem| problem.to_string())?;
+    let own = || gpus.iter().map(|one| one.name.as_str());
+    found.map(|spec| spec.name).ok_or_else(|| unknown_gpu(gpu, own()))
 }

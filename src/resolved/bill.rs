@@ -24,10 +24,15 @@ pub(super) fn rules(report: &ReportConfig, rules: &mut Rules) {
     }
 }
 
-/// Finds the GPUs that are meant, and makes sure that those of the cluster are among them.
-pub(super) fn resolve(report: &mut ReportConfig, used: &[&GpuSpec]) -> Result<(), ScenarioError> {
-    report.prices = by_name("report.prices", &report.prices, used)?;
-    report.power = by_name("report.power", &report.power, used)?;
+/// Finds the GPUs that are meant, and makes sure that those of the cluster are among them. GPUs of files of one's own
+/// may be called by what the scenario calls them.
+pub(super) fn resolve(
+    report: &mut ReportConfig,
+    used: &[&GpuSpec],
+    own: &BTreeMap<String, GpuSpec>,
+) -> Result<(), ScenarioError> {
+    report.prices = by_name("report.prices", &report.prices, (used, own))?;
+    report.power = by_name("report.power", &report.power, (used, own))?;
     for gpu in used.iter().map(|gpu| &gpu.name) {
         if !report.prices.is_empty() && !report.prices.contains_key(gpu) {
             let problem = format!("no price is given for `{gpu}`, on which the cluster runs");
@@ -53,20 +58,23 @@ pub(super) fn resolve(report: &mut ReportConfig, used: &[&GpuSpec]) -> Result<()
 
 /// A GPU of the cluster, or of the catalogue.
 fn known(name: &str, used: &[&GpuSpec]) -> Option<GpuSpec> {
-    let own = used.iter().find(|gpu| gpu.name == name);
-    own.map(|gpu| (*gpu).clone()).or_else(|| profiles::gpu(name))
+    let used = used.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
+    used.map(|gpu| (*gpu).clone()).or_else(|| profiles::gpu(name))
 }
 
 fn by_name<T: Copy>(
     path: &str,
     given: &BTreeMap<String, T>,
-    used: &[&GpuSpec],
+    (used, own): (&[&GpuSpec], &BTreeMap<String, GpuSpec>),
 ) -> Result<BTreeMap<String, T>, ScenarioError> {
     let mut named = BTreeMap::new();
     for (name, value) in given {
-        let gpu = known(name, used).ok_or_else(|| {
+        let found = own.get(name).cloned().or_else(|| known(name, used));
+        let gpu = found.ok_or_else(|| {
             let what = format!("`{name}` is not in the catalogue of GPUs");
-            Problem::new(path, what).or_near(profiles::closest(name, profiles::gpu_names()))
+            let names = profiles::gpu_names().map(|name| -> &str { name });
+            let names = names.chain(used.iter().map(|gpu| gpu.name.as_str()));
+            Problem::new(path, what).or_near(profiles::closest(name, names))
         })?;
         if named.insert(gpu.name.clone(), *value).is_some() {
             return Err(fail(path, &format!("{} is given twice, also as `{name}`", gpu.name)));

@@ -190,7 +190,7 @@ impl Scenario {
         router::settle_blocks(&mut file.cluster.router, &groups)?;
         placement::compute(&mut file, &groups)?;
         let used: Vec<&GpuSpec> = groups.iter().map(|group| &group.gpu).collect();
-        bill::resolve(&mut file.report, &used)?;
+        bill::resolve(&mut file.report, &used, &own.gpus)?;
         settle_block(&mut file.report, report_format(&groups, &file.workload));
         if let Some(parts) = &mut file.cluster.disaggregation {
             parts.protocol = groups.iter().find_map(|group| group.handover);

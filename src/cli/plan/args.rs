@@ -48,8 +48,8 @@ pub(in crate::cli) struct PlanArguments {
     /// Replicas that do everything, or that prefill and decode apart; as the scenario has it if absent
     #[arg(long = "layout", value_enum, value_name = "LAYOUT", value_delimiter = ',')]
     pub(super) layouts: Vec<KindArgument>,
-    /// What an hour of a GPU costs: `low` or `high`, the offers of the catalogue, or GPU=USD, which may be
-    /// repeated. `report.prices` of the scenario if absent, else the low offers
+    /// What an hour of a GPU costs: `low` or `high`, the offers of the catalogue, or GPU=USD with a name
+    /// or the file of a GPU, which may be repeated. `report.prices` of the scenario if absent, else the low offers
     #[arg(long = "price", value_name = "PRICE")]
     pub(super) prices: Vec<String>,
     /// Prices of many GPUs, in US dollars per hour: lines `gpu = 2.5` (.toml), or the columns gpu and usd_per_hour
@@ -166,7 +166,8 @@ impl PlanArguments {
 
     fn put_prices(&self, plan: &mut Plan) -> Result<(), Failure> {
         for given in &self.prices {
-            match (given.as_str(), given.split_once('=')) {
+            // The path of a GPU's file may have the sign too.
+            match (given.as_str(), given.rsplit_once('=')) {
                 ("low", _) => plan.offer = Some(Offer::Low),
                 ("high", _) => plan.offer = Some(Offer::High),
                 (_, Some((gpu, usd))) => {

@@ -56,6 +56,13 @@ fn a_scenario_runs_on_a_gpu_of_ones_own() {
     told.stderr_has("on 1 slow card").stderr_has("kernels of L40S stand in");
     let price = ["run", "s.toml", "--no-files", "--set", "report.prices={\"slow card\"=\"low\"}"];
     cli.run(price).expect_exit(0).stdout_has(" USD");
+    let bill = |gpu: &str| {
+        let set = format!("report.prices={{\"{gpu}\"=2.5}}");
+        let ran = cli.run(["run", "s.toml", "--no-files", "--set", &set]).expect_exit(0).stdout();
+        ran.lines().find(|line| line.contains(" USD")).map(str::to_owned)
+    };
+    assert!(bill("slow card").is_some(), "an hour has a price");
+    assert_eq!(bill("cards/slow.toml"), bill("slow card"));
     let bench = "bench vllm bench serve --model meta-llama/Llama-3.1-8B --num-prompts 5 --no-files";
     cli.words(&format!("{bench} --gpu cards/slow.toml")).expect_exit(0).stderr_has("slow card");
     cli.words("profile show cards/slow.toml").expect_exit(0).stdout_has("slow card");
@@ -77,6 +84,43 @@ fn groups_and_plans_take_gpus_of_ones_own() {
     // Files that are written hold wherever they lie.
     cli.words("run s.toml --output-dir out").expect_exit(0);
     cli.words("run out/scenario.resolved.toml --no-files").expect_exit(0);
+}
+
+#[test]
+fn a_plan_takes_the_price_of_a_gpu_by_its_file_or_the_name_in_it() {
+    let cli = cli().file("lists/p.toml", "\"../cards/slow.toml\" = 2.5");
+    let plan = |price: &[&str]| {
+        let words = "plan s.toml --slo p99_tpot_ms<=200 --gpu cards/slow.toml --resamples 0";
+        cli.run(words.split(' ').chain(price.iter().copied()))
+    };
+    for price in [
+        ["--price", "cards/slow.toml=2.50"],
+        ["--price", "./cards/../cards/slow.toml = 2.5"],
+        ["--price", "slow card=2.5"],
+        ["--price", "Slow Card=2.5"],
+        ["--price-file", "lists/p.toml"],
+        ["--set", "report.prices={\"cards/slow.toml\"=2.5}"],
+    ] {
+        plan(&price).expect_exit(0).stdout_has("1 x slow card TP1 = 1 GPU, 2.50 USD/h");
+    }
+    for (price, why) in [
+        (
+            "slow crd=2.5",
+            "--price: `slow crd` is not in the catalogue of GPUs, did you mean `slow card`?",
+        ),
+        ("cards/none.toml=2.5", "--price: cards/none.toml: no such file"),
+        ("cards/slow.toml=two", "--price cards/slow.toml=two: give US dollars per hour"),
+        ("cards/slow.toml=0", "--price: cards/slow.toml=0: give US dollars per hour, above 0"),
+        ("cards/slow.toml", "--price cards/slow.toml: give low, high or GPU=USD"),
+    ] {
+        plan(&["--price", price]).expect_exit(2).stdout_is_empty().stderr_has(why);
+    }
+    let twice = ["--price", "cards/slow.toml=2.5", "--price", "slow card=2"];
+    plan(&twice).expect_exit(2).stderr_has("--price: slow card has two prices");
+    let other = CARD.replace("slow card", "other card");
+    let cli = cli.file("cards/other.toml", other);
+    let words = "plan s.toml --slo p99_tpot_ms<=200 --price cards/other.toml=2";
+    cli.words(words).expect_exit(2).stderr_has("--price: cards/other.toml: no layout has this GPU");
 }
 
 #[test]
