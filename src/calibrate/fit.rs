@@ -10,7 +10,6 @@ use super::strangers;
 use super::surface::Surface;
 use crate::calibration::{CalibrationFile, Found, MadeOn, Parameter};
 use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
-use crate::resolved::Scenario;
 
 /// Half the distance over which slopes are taken, in standard deviations of what was expected.
 const REACH: f64 = 0.1;
@@ -148,7 +147,7 @@ impl Fit {
     pub(super) fn file(
         &self,
         [fitted_to, held_out]: [Vec<String>; 2],
-        scenarios: &[Scenario],
+        made_on: MadeOn,
     ) -> CalibrationFile {
         CalibrationFile {
             servecast: env!("CARGO_PKG_VERSION").to_owned(),
@@ -156,7 +155,7 @@ impl Fit {
             held_out,
             misfit: self.misfit,
             covariance: self.covariance.clone(),
-            made_on: Some(MadeOn::of(scenarios)),
+            made_on: Some(made_on),
             parameters: self.estimates.iter().map(Estimate::found).collect(),
         }
     }

@@ -10,7 +10,7 @@ use crate::calibration::Parameter;
 use crate::io::text;
 use crate::load::{Broken, Cases, Changes, Draft, Drafts, Listener, LoadError, Loaded, Note, fail};
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
-use crate::metrics::measured;
+use crate::metrics::{Warnings, measured};
 use crate::request::Request;
 use crate::resolved::{Scenario, Unstated};
 use crate::study::Case;
@@ -209,16 +209,15 @@ impl MeasuredRun {
         })
     }
 
-    /// What those figures hang on, in words.
-    pub(super) fn warnings(&self, parameters: &[Parameter], values: &[f64]) -> Vec<String> {
-        let warnings = self.with(parameters, values).and_then(|loaded| match &self.load {
+    /// What those figures hang on; nothing where the scenario then breaks a rule.
+    pub(super) fn warnings(&self, parameters: &[Parameter], values: &[f64]) -> Option<Warnings> {
+        self.with(parameters, values).and_then(|loaded| match &self.load {
             Load::Workload(rows) => Case::new(loaded.scenario, rows.clone()).ok()?.warnings().ok(),
             Load::Requests(requests) => {
                 let simulated = validate::simulate(&loaded.scenario, Some(requests.clone()));
                 simulated.ok().map(|(_, warnings)| warnings)
             }
-        });
-        warnings.map(|warnings| warnings.texts()).unwrap_or_default()
+        })
     }
 
     fn with(&self, parameters: &[Parameter], values: &[f64]) -> Option<Loaded> {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use super::answer::Answer;
 use super::fit::{CalibrationError, fit};
 use super::measured::{MeasuredRun, collect};
-use crate::calibration::Parameter;
+use crate::calibration::{MadeOn, Parameter};
 use crate::load::{Listener, LoadError, Note, Override, fail};
+use crate::resolved::Demand;
 
 /// What is calibrated on what.
 #[derive(Debug, Clone, Default)]
@@ -83,16 +84,22 @@ impl Calibration {
         let mut fit = fit(&self.parameters, &fitted)?;
         let mut held_out: Vec<_> = held_out.iter().map(|run| fit.hold_out(run)).collect();
         let values = fit.values();
+        let mut demand: Option<Demand> = None;
         for (hold_out, figures) in [(false, &mut fit.fitted), (true, &mut held_out)] {
             for (run, figures) in of(hold_out).zip(figures) {
-                figures.warnings = run.warnings(&self.parameters, &values);
+                let Some(warnings) = run.warnings(&self.parameters, &values) else { continue };
+                figures.warnings = warnings.texts();
+                if !hold_out {
+                    demand = demand.into_iter().chain(warnings.demand).reduce(Demand::with);
+                }
             }
         }
         let told = |hold_out: bool| {
             of(hold_out).map(|run| format!("{}: {}", run.name, run.source)).collect()
         };
         let scenarios: Vec<_> = of(false).filter_map(MeasuredRun::scenario).collect();
-        let file = fit.file([told(false), told(true)], &scenarios);
+        let made_on = MadeOn { demand, ..MadeOn::of(&scenarios) };
+        let file = fit.file([told(false), told(true)], made_on);
         Ok(Answer { fit, held_out, file })
     }
 }

@@ -4,7 +4,7 @@ use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use super::parameter::Parameter;
-use crate::resolved::{Caveat, Scenario};
+use crate::resolved::{Caveat, Demand, Scenario};
 use crate::rng::Stream;
 use crate::scenario::StepTimeConfig;
 
@@ -30,7 +30,7 @@ pub struct CalibrationFile {
 }
 
 /// What runs were of: what their parameters say something about.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeOn {
     /// Names of models.
@@ -44,6 +44,9 @@ pub struct MadeOn {
     /// Names of the tables that their step times were read from; files of earlier versions do not say it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<String>,
+    /// What the runs asked of their replicas; files of earlier versions, and those of single steps, do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand: Option<Demand>,
 }
 
 impl MadeOn {
@@ -149,6 +152,10 @@ impl CalibrationFile {
             self.covariance.len() == count && self.covariance.iter().all(|row| row.len() == count);
         if !is_square {
             return Err(format!("covariance: must have {count} rows of {count} numbers"));
+        }
+        let demand = self.made_on.as_ref().and_then(|made_on| made_on.demand);
+        if let Some(rule) = demand.and_then(|demand| demand.broken_rule()) {
+            return Err(format!("made_on.demand.{rule}"));
         }
         if cholesky(&self.covariance).is_none() {
             return Err("covariance: must be positive definite".to_owned());

@@ -251,7 +251,8 @@ impl Draft {
         loaded.policies.clone_from(&self.policies);
         if let Some(calibration) = &self.calibration {
             let doubts = calibration.doubts(&loaded.scenario);
-            loaded.scenario = loaded.scenario.calibrated_with(doubts);
+            let demand = calibration.made_on.as_ref().and_then(|made_on| made_on.demand);
+            loaded.scenario = loaded.scenario.calibrated_with(doubts, demand);
         }
         Ok(loaded)
     }

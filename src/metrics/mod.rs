@@ -11,6 +11,7 @@ mod cluster;
 mod columns;
 mod coverage;
 mod cut;
+mod demand;
 mod expected;
 mod fairness;
 mod faults;

@@ -7,13 +7,14 @@ use serde::Serialize;
 
 use super::coverage::StepCoverage;
 use super::cut::CutAnswers;
+use super::demand::Demanded;
 use super::kv_need::{KvNeed, NEED_MAX};
 use super::losses::Losses;
 use super::saturation::{Busiest, Crowding};
 use crate::cost::StepTime;
 use crate::ids::ModelId;
 use crate::request::Request;
-use crate::resolved::{Caveat, KvSource, Scenario};
+use crate::resolved::{Caveat, Demand, KvSource, Scenario};
 use crate::sim::{Counts, Lane, Observer, Occurrence, Separable};
 use crate::units::SimTime;
 
@@ -38,6 +39,7 @@ pub struct Limits {
     kv_need: KvNeed,
     crowding: Crowding,
     cut: CutAnswers,
+    demand: Demanded,
 }
 
 /// Prompts that replicas reject because of their length.
@@ -94,9 +96,12 @@ pub struct Warnings {
     /// Answers that an engine ended before they were over.
     #[serde(skip_serializing_if = "CutAnswers::is_none")]
     pub cut: CutAnswers,
-    /// What the scenario leaves unpriced.
+    /// What the scenario leaves unpriced, and what of the run is beyond its calibration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveat>,
+    /// What the run asked of its replicas, for a calibration that is made on it.
+    #[serde(skip)]
+    pub demand: Option<Demand>,
 }
 
 impl Caution {
@@ -108,6 +113,7 @@ impl Caution {
                 kv_need: KvNeed::of(scenario),
                 crowding: Crowding::default(),
                 cut: CutAnswers::default(),
+                demand: Demanded::default(),
             },
             busiest: scenario.models.iter().map(|_| Busiest::default()).collect(),
             longest: vec![0; scenario.models.len()],
@@ -117,7 +123,10 @@ impl Caution {
 
     /// After the run, of which these are the requests.
     pub fn warnings(&self, scenario: &Scenario, counts: &Counts) -> Warnings {
-        let Limits { coverage, kv_need, crowding, cut } = &self.limits;
+        let Limits { coverage, kv_need, crowding, cut, demand } = &self.limits;
+        let demand = demand.of(scenario);
+        let fitted = scenario.fitted_demand.zip(demand);
+        let beyond = fitted.map(|(fitted, demand)| fitted.exceeded_by(&demand));
         // Blocks that wait to be fetched, and requests that load, are in no such balance.
         let kv_need = (!scenario.is_disaggregated()).then(|| kv_need.closest()).flatten();
         let load = crowding.is_crowded().then(|| self.highest_load(scenario)).flatten();
@@ -134,7 +143,8 @@ impl Caution {
             losses: Losses::of(counts),
             too_long: (counts.rejected > 0).then(|| self.too_long(scenario)).flatten(),
             cut: *cut,
-            caveats: scenario.caveats(),
+            caveats: scenario.caveats().into_iter().chain(beyond.into_iter().flatten()).collect(),
+            demand,
         }
     }
 
@@ -167,6 +177,7 @@ impl Caution {
     fn arrived(&mut self, request: &Request) {
         let model = request.model.index();
         self.busiest[model].add(request);
+        self.limits.demand.add(request);
         self.longest[model] = self.longest[model].max(request.prompt_tokens);
     }
 }
@@ -187,6 +198,7 @@ impl Observer for Limits {
         self.kv_need.on(at, what);
         self.crowding.on(at, what);
         self.cut.on(at, what);
+        self.demand.on(at, what);
     }
 }
 
@@ -200,6 +212,7 @@ impl Separable for Caution {
             kv_need: self.limits.kv_need.of_lane(lane),
             crowding: Crowding::default(),
             cut: CutAnswers::default(),
+            demand: Demanded::default(),
         }
     }
 
@@ -213,6 +226,7 @@ impl Separable for Caution {
             self.limits.kv_need.join(lane.kv_need);
             self.limits.crowding.join(lane.crowding);
             self.limits.cut.join(lane.cut);
+            self.limits.demand.join(lane.demand);
         }
     }
 }

@@ -10,14 +10,14 @@ use super::error::{asked, stated};
 use super::hunt::{Hunt, Terms};
 use super::layouts::{Gpu, Layout, Size};
 use super::limits::Faster;
-use super::outcome::Obstacle;
+use super::outcome::{Obstacle, winner};
 use super::prices::Prices;
 use super::question::{Plan, Seeks};
 use super::told::Told;
 use super::{Answer, End, PlanError, Slo, Traffic, Trial, WarmUp};
-use crate::load::{Cases, Draft};
+use crate::load::{Cases, Draft, Note};
 use crate::metrics::bench::Slos;
-use crate::resolved::{Scenario, Unstated};
+use crate::resolved::{Caveat, Scenario, Unstated};
 use crate::rng::Seed;
 use crate::scenario::{ArrivalConfig, RouterConfig, ScenarioFile};
 use crate::study::Case;
@@ -109,6 +109,11 @@ impl Study {
             Seeks::FewestReplicas => self.sizes()?,
             Seeks::HighestRate => self.rates()?,
         };
+        if let Some((_, found)) = winner(&rows) {
+            let caveats = found.trial.warnings.caveats.iter();
+            let beyond = caveats.filter(|one| matches!(one, Caveat::BeyondCalibration { .. }));
+            beyond.for_each(|one| self.question.listener.tell(&Note::Warning(one.to_string())));
+        }
         let assumptions = assumed((&self.layouts, &self.router), &known, &rows);
         Ok(Answer { study: self, rows, tried, limits, assumptions })
     }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{ReplicaGroup, Scenario, drafting};
+use super::{Demand, ReplicaGroup, Scenario, drafting};
+use crate::plain::{grouped, rounded};
 use crate::scenario::{Calibration, EngineConfig, SpeculationMethod, StepTimeConfig};
 
 /// Something to know of figures before they are trusted.
@@ -68,6 +69,17 @@ pub enum Caveat {
         /// The rate on the fastest.
         fastest_gb_s: f64,
     },
+    /// The run asks more of its replicas than the runs did that the calibration was fitted to.
+    BeyondCalibration {
+        /// The figure, as in `requests/s per replica`.
+        what: &'static str,
+        /// The least that was fitted.
+        least: f64,
+        /// The most.
+        most: f64,
+        /// The most of the run.
+        simulated: f64,
+    },
     /// The calibration does not say which servers it was made on.
     UnknownCalibration,
 }
@@ -121,6 +133,16 @@ impl fmt::Display for Caveat {
                 "{key} = {max_model_len} is more than the {max_position} tokens that the model was made for: \
                  engines refuse it unless its RoPE is scaled"
             ),
+            Self::BeyondCalibration { what, least, most, simulated } => {
+                let [least, most, simulated] = [least, most, simulated].map(|it| figure(*it));
+                let fitted =
+                    if least == most { most } else { format!("{least} to {most}") };
+                write!(
+                    f,
+                    "the calibration was fitted on {fitted} {what}, and here there are up to {simulated}: \
+                     what it says there is extrapolated"
+                )
+            }
             Self::UnknownCalibration => f.write_str(
                 "the calibration does not say which model, GPU and engine it was made on; calibrate \
                  anew, or add [made_on]",
@@ -129,11 +151,18 @@ impl fmt::Display for Caveat {
     }
 }
 
+/// A figure of a run: tokens are whole, rates have three digits.
+fn figure(value: f64) -> String {
+    if value.fract() == 0.0 { grouped(value as u64) } else { rounded(value) }
+}
+
 impl Scenario {
-    /// The same scenario, whose parameters are those of a calibration, with what that is doubted for.
+    /// The same scenario, whose parameters are those of a calibration, with what that is doubted for and what its
+    /// runs asked of their replicas, where that is known.
     #[must_use]
-    pub fn calibrated_with(mut self, doubts: Vec<Caveat>) -> Self {
+    pub fn calibrated_with(mut self, doubts: Vec<Caveat>, demand: Option<Demand>) -> Self {
         self.doubts = doubts;
+        self.fitted_demand = demand;
         for group in &mut self.groups {
             group.is_calibrated = true;
         }

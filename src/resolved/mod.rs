@@ -9,6 +9,7 @@ mod bill;
 mod broken_rules;
 mod caveat;
 mod data_parallel;
+mod demand;
 mod disaggregation;
 mod drafting;
 mod dynamo_planner;
@@ -61,6 +62,7 @@ use crate::scenario::{
 
 pub use self::basis::{Basis, HostBasis, KvBasis, ServerBasis, StepTimeSource};
 pub use self::caveat::Caveat;
+pub use self::demand::Demand;
 pub use self::expected::{Prior, Quantity, ServerClass, Unstated};
 pub(crate) use self::graphs::captured_of_requests;
 pub use self::groups::{Kinds, ReplicaGroup};
@@ -93,6 +95,8 @@ pub struct Scenario {
     pub(crate) accepted_drafts: Option<Arc<[Vec<u32>]>>,
     /// What its calibration is doubted for; given with [`calibrated_with`](Self::calibrated_with).
     pub(crate) doubts: Vec<Caveat>,
+    /// What the runs of its calibration asked of their replicas, where that is known.
+    pub(crate) fitted_demand: Option<Demand>,
 }
 
 /// Where the number of KV blocks comes from.
@@ -216,6 +220,7 @@ impl Scenario {
             cluster,
             accepted_drafts: None,
             doubts: Vec::new(),
+            fitted_demand: None,
         })
     }
 

@@ -274,6 +274,63 @@ fn a_calibration_that_fits_this_server_is_taken_without_a_word_and_a_nameless_on
 }
 
 #[test]
+fn what_goes_beyond_the_runs_of_a_calibration_is_warned_of() {
+    let fit = "calibrate --server server.toml low.jsonl high.jsonl --fit cluster.api_delay_ms=1+-5 \
+               --within 1000 --output found.toml";
+    let cli = calibration();
+    cli.words(fit).expect_exit(0);
+    let file: toml::Table = cli.read("found.toml").parse().unwrap();
+    let demand = file["made_on"]["demand"].as_table().expect("a table");
+    let range = |key: &str| demand[key].clone().try_into::<[f64; 2]>().unwrap();
+    assert_eq!((range("prompt_tokens"), range("output_tokens")), ([100.0; 2], [50.0; 2]));
+    let [least, most] = range("requests_per_s_per_replica");
+    // What is drawn at 20/s and 150/s, less what is answered more slowly.
+    assert!((17.0..23.0).contains(&least) && (120.0..170.0).contains(&most), "{least} to {most}");
+
+    let said = |words: &str| -> Vec<String> {
+        let ran = cli.words(&format!("{words} --calibration found.toml")).expect_exit(0);
+        let fitted = "warning: the calibration was fitted on ";
+        let lines = ran.stderr().lines().map(str::to_owned).collect::<Vec<_>>();
+        lines.into_iter().filter_map(|line| Some(line.strip_prefix(fitted)?.to_owned())).collect()
+    };
+    let run = "run server.toml --no-files --set workload.num_requests=3000 --set workload.arrivals.rate_per_s";
+    assert!(said(&format!("{run}=150")).is_empty(), "{:?}", said(&format!("{run}=150")));
+    assert!(said(&format!("{run}=400 --set cluster.replicas=4")).is_empty(), "100/s each");
+    let fast = said(&format!("{run}=400"));
+    assert_eq!(fast.len(), 1, "{fast:?}");
+    assert!(fast[0].contains(" requests/s per replica, and here there are up to "), "{fast:?}");
+    let lengths =
+        "--set workload.lengths.input_tokens=1000 --set workload.lengths.output_tokens=90";
+    let long = said(&format!("{run}=20 {lengths}"));
+    let expected = [
+        "100 tokens a prompt, and here there are up to 1,000: what it says there is extrapolated",
+        "50 tokens an answer, and here there are up to 90: what it says there is extrapolated",
+    ];
+    assert_eq!(long, expected);
+
+    let plan = "plan server.toml --slo p99_ttft_ms<=1e6 --max-gpus 1 --resamples 0 \
+                --set workload.num_requests=3000 --set workload.arrivals.rate_per_s=400";
+    let beyond = said(plan);
+    assert_eq!(beyond.len(), 1, "{beyond:?}");
+    let plan = format!("{plan} --calibration found.toml");
+    let text = format!("  caveat: the calibration was fitted on {}", beyond[0]);
+    cli.words(&plan).expect_exit(0).stdout_has(&text);
+    let json = cli.words(&format!("{plan} --format json")).expect_exit(0).stdout();
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    let mut assumptions = json["assumptions"].as_array().expect("a list").iter();
+    let fact = assumptions.find(|one| one["is"]["type"] == "beyond_calibration");
+    assert!(
+        fact.is_some_and(|fact| fact["is"]["simulated"].as_f64() > Some(1.25 * most)),
+        "{json:#}"
+    );
+
+    let turned = format!("{HERE}demand = {{ prompt_tokens = [9, 7], output_tokens = [1, 1] }}\n");
+    let cli = cli.file("turned.toml", calibrated(1.2, 1100.0, &turned));
+    let refused = cli.words("run server.toml --no-files --calibration turned.toml").expect_exit(2);
+    refused.stderr_has("turned.toml: made_on.demand.prompt_tokens: must be the least and the most");
+}
+
+#[test]
 fn a_calibration_is_of_one_table_of_step_times() {
     let made_on = format!("{HERE}tables = [\"h100-sxm5-80gb/vllm-0.24.0\"]\n");
     let calibration = calibrated(1.2, 100.0, &made_on)

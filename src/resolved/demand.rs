@@ -1,0 +1,153 @@
+//! What runs asked of their replicas, and what is beyond that.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Caveat, Scenario};
+use crate::scenario::ReplicaRole;
+
+/// What runs asked of their replicas, each from the least to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Demand {
+    /// Requests per second that each replica served, one figure a run; where prefill and decode are apart, each
+    /// replica of the role that has fewest. Absent where autoscalers changed their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_s_per_replica: Option<[f64; 2]>,
+    /// Tokens of the prompts that were served.
+    pub prompt_tokens: [u32; 2],
+    /// Tokens of their answers.
+    pub output_tokens: [u32; 2],
+}
+
+/// So many times the most that was asked is not beyond it: draws of one workload differ.
+const BEYOND: f64 = 1.25;
+
+impl Demand {
+    /// What these runs and others asked.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let tokens = |[a, b]: [u32; 2], [c, d]: [u32; 2]| [a.min(c), b.max(d)];
+        let rates = (self.requests_per_s_per_replica, other.requests_per_s_per_replica);
+        Self {
+            requests_per_s_per_replica: match rates {
+                (Some([a, b]), Some([c, d])) => Some([a.min(c), b.max(d)]),
+                (one, another) => one.or(another),
+            },
+            prompt_tokens: tokens(self.prompt_tokens, other.prompt_tokens),
+            output_tokens: tokens(self.output_tokens, other.output_tokens),
+        }
+    }
+
+    /// The rule that it breaks, if it breaks one: the key, and what is wrong.
+    pub fn broken_rule(&self) -> Option<String> {
+        let rates = self.requests_per_s_per_replica;
+        let tokens = [("prompt_tokens", self.prompt_tokens), ("output_tokens", self.output_tokens)];
+        let tokens = tokens.map(|(key, range)| (key, Some(range.map(f64::from))));
+        let mut all = [("requests_per_s_per_replica", rates)].into_iter().chain(tokens);
+        all.find_map(|(key, range)| {
+            let [least, most] = range?;
+            let holds = least >= 0.0 && most >= least && most.is_finite();
+            let rule = "must be the least and the most, both finite and at least 0";
+            (!holds).then(|| format!("{key}: {rule}, got [{least}, {most}]"))
+        })
+    }
+
+    /// Of what a run asks, the figures that are more than a quarter above the most that was asked here.
+    pub fn exceeded_by(&self, run: &Self) -> Vec<Caveat> {
+        let tokens = |range: [u32; 2]| Some(range.map(f64::from));
+        let figures = [
+            (
+                "requests/s per replica",
+                self.requests_per_s_per_replica,
+                run.requests_per_s_per_replica,
+            ),
+            ("tokens a prompt", tokens(self.prompt_tokens), tokens(run.prompt_tokens)),
+            ("tokens an answer", tokens(self.output_tokens), tokens(run.output_tokens)),
+        ];
+        let beyond = |(what, calibrated, run): (_, Option<[f64; 2]>, Option<[f64; 2]>)| {
+            let ([least, most], [_, simulated]) = (calibrated?, run?);
+            let caveat = Caveat::BeyondCalibration { what, least, most, simulated };
+            (simulated > BEYOND * most).then_some(caveat)
+        };
+        figures.into_iter().filter_map(beyond).collect()
+    }
+}
+
+impl Scenario {
+    /// Replicas that share the requests; of prefill and decode those of the role that has fewer, and nothing where
+    /// autoscalers change their number.
+    pub(crate) fn replicas_that_share(&self) -> Option<u32> {
+        let of = |role| {
+            let groups = self.groups.iter().filter(|group| group.role == role);
+            groups.map(super::ReplicaGroup::replicas).sum::<u32>()
+        };
+        let roles = [of(ReplicaRole::Prefill), of(ReplicaRole::Decode)];
+        let fewest = roles.into_iter().filter(|count| *count > 0).min();
+        (!self.has_autoscaler()).then(|| fewest.unwrap_or_else(|| self.replicas()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FITTED: Demand = Demand {
+        requests_per_s_per_replica: Some([1.0, 6.0]),
+        prompt_tokens: [12, 1024],
+        output_tokens: [128, 128],
+    };
+
+    fn told(run: Demand) -> Vec<String> {
+        FITTED.exceeded_by(&run).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_more_than_a_quarter_above_the_most_is_beyond() {
+        assert!(told(FITTED).is_empty());
+        let near = Demand {
+            requests_per_s_per_replica: Some([0.1, 7.5]),
+            prompt_tokens: [1, 1280],
+            output_tokens: [1, 160],
+        };
+        assert!(told(near).is_empty(), "{:?}", told(near));
+        let far = Demand {
+            requests_per_s_per_replica: Some([14.0, 14.0]),
+            prompt_tokens: [1, 8000],
+            output_tokens: [1, 161],
+        };
+        let expected = [
+            "the calibration was fitted on 1 to 6 requests/s per replica, and here there are up to 14",
+            "the calibration was fitted on 12 to 1,024 tokens a prompt, and here there are up to 8,000",
+            "the calibration was fitted on 128 tokens an answer, and here there are up to 161",
+        ];
+        assert_eq!(
+            told(far),
+            expected.map(|text| format!("{text}: what it says there is extrapolated"))
+        );
+        let unknown = Demand { requests_per_s_per_replica: None, ..far };
+        assert_eq!(told(unknown).len(), 2, "a rate that is not known is not beyond");
+    }
+
+    #[test]
+    fn runs_together_go_from_the_least_of_all_to_the_most() {
+        let other = Demand {
+            requests_per_s_per_replica: None,
+            prompt_tokens: [7, 9],
+            output_tokens: [200, 300],
+        };
+        let both = Demand { prompt_tokens: [7, 1024], output_tokens: [128, 300], ..FITTED };
+        assert_eq!(FITTED.with(other), both);
+        assert_eq!(other.with(FITTED), both);
+    }
+
+    #[test]
+    fn ranges_that_are_none_are_named() {
+        assert_eq!(FITTED.broken_rule(), None);
+        let turned = Demand { prompt_tokens: [9, 7], ..FITTED };
+        let rule = turned.broken_rule().expect("it is turned round");
+        assert!(rule.starts_with("prompt_tokens: must be") && rule.ends_with("[9, 7]"), "{rule}");
+        let rates = Some([1.0, f64::NAN]);
+        let none = Demand { requests_per_s_per_replica: rates, ..FITTED };
+        assert!(none.broken_rule().is_some_and(|rule| rule.ends_with("[1, NaN]")));
+    }
+}
