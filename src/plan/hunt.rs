@@ -149,12 +149,9 @@ impl<'a> Hunt<'a> {
     pub(super) fn lacks_room(&self, max_gpus: u32) -> Option<Obstacle> {
         let least = Size::Mixed(self.least_with_room);
         let gpus = self.gpus(least);
-        (self.least_with_room > 1 && gpus > max_gpus).then(|| {
-            Obstacle::Other(format!(
-                "room for all adapters takes {} replicas, {gpus} GPUs, above --max-gpus {max_gpus}",
-                self.least_with_room
-            ))
-        })
+        let replicas = self.least_with_room;
+        let lacks = Obstacle::Room { replicas, gpus, max_gpus };
+        (replicas > 1 && gpus > max_gpus).then_some(lacks)
     }
 
     /// What a size costs, in US dollars per hour.

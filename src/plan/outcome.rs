@@ -14,6 +14,15 @@ pub enum Obstacle {
     NoPrice(String),
     /// The memory of its GPUs does not hold it.
     Memory(String),
+    /// A cluster may not have so many GPUs that all adapters have room.
+    Room {
+        /// Replicas that have room for all adapters.
+        replicas: u32,
+        /// Their GPUs.
+        gpus: u32,
+        /// The most GPUs that a cluster may have.
+        max_gpus: u32,
+    },
     /// A rule is broken.
     Other(String),
 }
@@ -21,9 +30,11 @@ pub enum Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoPrice(gpu) => {
-                write!(f, "no price is known; give one as in --price {gpu}=2.5, or --price-file")
-            }
+            Self::NoPrice(_) => f.write_str("no price is known"),
+            Self::Room { replicas, gpus, max_gpus } => write!(
+                f,
+                "room for all adapters takes {replicas} replicas, {gpus} GPUs, more than the {max_gpus} that are allowed"
+            ),
             Self::Memory(reason) | Self::Other(reason) => f.write_str(reason),
         }
     }

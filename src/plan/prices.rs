@@ -164,7 +164,7 @@ impl Given {
                 format!("high offer, {}", offers.source)
             }
             (_, Some(offers), _) => format!("low offer, {}", offers.source),
-            (_, None, _) => format!("none known; give --price {}=USD or --price-file", gpu.name),
+            (_, None, _) => "none known".to_owned(),
         };
         GpuCost { gpu: gpu.name.clone(), usd_per_hour, from }
     }

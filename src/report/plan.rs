@@ -160,7 +160,7 @@ fn layouts(plan: &Plan) -> Html {
     columns.extend(costs(rows));
     columns.extend(slos(plan, rows));
     let remarks = rows.iter().map(|row| Cell::Text(remark(row)));
-    columns.push(("binding".to_owned(), remarks.collect()));
+    columns.push(("what limits it".to_owned(), remarks.collect()));
     table_of(columns)
 }
 

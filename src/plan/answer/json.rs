@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Answer;
+use super::text::Hints;
 use crate::plan::Trial;
 use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::Tried;
@@ -28,7 +29,7 @@ impl Answer {
             typical["cheapest"]["layout"] = json!(self.layout(place));
         }
         json!({
-            "verdict": self.verdict().lines().map(str::trim).collect::<Vec<_>>(),
+            "verdict": self.verdict(Hints::LeftOut).lines().map(str::trim).collect::<Vec<_>>(),
             "name": study.name,
             "model": study.model,
             "requests": study.traffic.len(),
@@ -79,7 +80,7 @@ impl Answer {
                 one["lacks"] = json!(match reason {
                     Obstacle::NoPrice(_) => "price",
                     Obstacle::Memory(_) => "memory",
-                    Obstacle::Other(_) => "other",
+                    Obstacle::Room { .. } | Obstacle::Other(_) => "other",
                 });
             }
             Outcome::TooDear { broken, cost } => {

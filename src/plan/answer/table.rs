@@ -80,7 +80,11 @@ impl Answer {
         let head = ["GPU", "USD/h", "price from"].map(str::to_owned).to_vec();
         let rows = self.prices().iter().map(|cost| {
             let usd = cost.usd_per_hour.map_or_else(|| "–".to_owned(), |usd| format!("{usd:.2}"));
-            vec![cost.gpu.clone(), usd, cost.from.clone()]
+            let from = match cost.usd_per_hour {
+                Some(_) => cost.from.clone(),
+                None => format!("{}; give --price {}=USD or --price-file", cost.from, cost.gpu),
+            };
+            vec![cost.gpu.clone(), usd, from]
         });
         table(&std::iter::once(head).chain(rows).collect::<Vec<_>>(), &[2])
     }
@@ -94,6 +98,13 @@ impl Answer {
             Outcome::Impossible(Obstacle::Memory(_)) => {
                 let gpu = &self.study.layouts[row.place].gpu().name;
                 (nothing(), format!("does not fit the memory of {gpu}"))
+            }
+            Outcome::Impossible(Obstacle::NoPrice(gpu)) => {
+                let hint = format!("give one as in --price {gpu}=2.5, or --price-file");
+                (nothing(), format!("no price is known; {hint}"))
+            }
+            Outcome::Impossible(reason @ Obstacle::Room { .. }) => {
+                (nothing(), format!("{reason} (--max-gpus)"))
             }
             Outcome::Impossible(reason) => (nothing(), shortened(&reason.to_string())),
             Outcome::TooDear { broken, cost } => {

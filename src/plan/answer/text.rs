@@ -10,6 +10,15 @@ use crate::plan::limits::{Faster, Need, Windows};
 use crate::plan::outcome::Row;
 use crate::plan::{Merit, Slo, Trial, Value};
 
+/// Whether a text says which flags help: readers of a page have no command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hints {
+    /// It does.
+    Given,
+    /// It does not.
+    LeftOut,
+}
+
 /// How to plan for what a server is like.
 const POINT: &str = "--calibration plans for servers that were measured, --point for typical ones";
 
@@ -63,7 +72,7 @@ impl fmt::Display for Answer {
             study.traffic.rate_per_s(),
             study.slos.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         );
-        let answer = self.verdict();
+        let answer = self.verdict(Hints::Given);
         let fronts = if self.tried.is_empty() { String::new() } else { self.fronts_text() };
         let (table, prices) = (self.table(), self.prices_table());
         let assumed = self.assumptions_text();
@@ -78,10 +87,10 @@ impl Answer {
     }
 
     /// What was asked for, and how sure that is.
-    pub(super) fn verdict(&self) -> String {
+    pub(super) fn verdict(&self, hints: Hints) -> String {
         match self.winner() {
-            None => self.nothing_text(),
-            Some((row, found)) => self.winner_text(row, found),
+            None => self.nothing_text(hints),
+            Some((row, found)) => self.winner_text(row, found, hints),
         }
     }
 
@@ -100,23 +109,31 @@ impl Answer {
     }
 
     /// That no layout is the answer, and what may be done about it.
-    fn nothing_text(&self) -> String {
+    fn nothing_text(&self, hints: Hints) -> String {
         const PRICES: &str = "Give prices with --price or --price-file";
         let (nothing, unpriced) = (self.nothing().replacen("no", "No", 1), self.unpriced());
-        let slow = if self.is_for_slow() { format!(" on {SLOW}; {POINT}") } else { String::new() };
+        let is_hinted = hints == Hints::Given;
+        let slow = match self.is_for_slow() {
+            true if is_hinted => format!(" on {SLOW}; {POINT}"),
+            true => format!(" on {SLOW}."),
+            false => ".".to_owned(),
+        };
         let left_out = match unpriced {
             0 => String::new(),
-            all if all == self.rows.len() => {
+            all if all == self.rows.len() && is_hinted => {
                 format!("{PRICES}, or plan for one kind of GPU at a time.\n")
             }
-            1 => format!("1 layout without a price took no part. {PRICES}.\n"),
-            some => format!("{some} layouts without a price took no part. {PRICES}.\n"),
+            all if all == self.rows.len() => String::new(),
+            some => {
+                let s = if some == 1 { "" } else { "s" };
+                let prices = if is_hinted { format!(" {PRICES}.") } else { String::new() };
+                format!("{some} layout{s} without a price took no part.{prices}\n")
+            }
         };
-        let stop = if slow.is_empty() { "." } else { "" };
-        format!("{nothing}{slow}{stop}\n{left_out}")
+        format!("{nothing}{slow}\n{left_out}")
     }
 
-    fn winner_text(&self, row: &Row, found: &Tried) -> String {
+    fn winner_text(&self, row: &Row, found: &Tried, hints: Hints) -> String {
         let name = self.layout(row.place);
         let mut text = if self.seeks_rate() {
             let rate = row.factor() * self.study.traffic.rate_per_s();
@@ -145,7 +162,7 @@ impl Answer {
             text += "  fewer replicas have no room for all adapters\n";
         }
         text += &self.carries_text(row);
-        text += &self.faster_text(&name);
+        text += &self.faster_text(&name, hints);
         text += &self.stretches_text();
         text += &self.rates_text();
         text += &self.limits.windows.as_ref().map(Windows::text).unwrap_or_default();
@@ -218,7 +235,7 @@ impl Answer {
         let binding = trial.binding();
         let typical = self.limits.on_typical.as_ref().and_then(|trial| trial.values.as_ref());
         let line = |(place, (slo, value)): (usize, (&Slo, &Value))| {
-            let note = if binding == Some(place) { ", the binding SLO" } else { "" };
+            let note = if binding == Some(place) { ", the SLO that limits it" } else { "" };
             let typical = typical.map_or_else(String::new, |values| {
                 format!("; on typical servers {}", slo.print(values[place].value))
             });
@@ -274,17 +291,22 @@ impl Answer {
     }
 
     /// Why it is planned for slow servers, and what the fastest need.
-    fn faster_text(&self, layout: &str) -> String {
+    fn faster_text(&self, layout: &str, hints: Hints) -> String {
         let fast = match (&self.limits.sizes_of_faster, &self.limits.rates_of_faster) {
             (Some(Faster { fast: Some(need), .. }), _) => format!("need {}", replicas(need.size)),
             (Some(_), _) => "need more than there may be".to_owned(),
             (None, Some(rates)) => format!("carry {:.2} requests/s", rates.fast),
             (None, None) => return String::new(),
         };
-        format!(
-            "  none of your {layout} servers was measured, so the plan is for slow ones; the fastest 5 % {fast}\n  {POINT}\n  \
-             `servecast run` simulates typical servers, and slow ones with --servers slow\n"
-        )
+        let why = format!(
+            "  none of your {layout} servers was measured, so the plan is for slow ones; the fastest 5 % {fast}\n"
+        );
+        match hints {
+            Hints::LeftOut => why,
+            Hints::Given => format!(
+                "{why}  {POINT}\n  `servecast run` simulates typical servers, and slow ones with --servers slow\n"
+            ),
+        }
     }
 
     /// The other requests that the search was repeated for.

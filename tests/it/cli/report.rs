@@ -106,6 +106,42 @@ fn the_page_of_a_run_tells_what_the_summary_tells() {
 }
 
 #[test]
+fn the_page_of_a_plan_says_which_slo_limits_it_and_names_no_flag() {
+    let scenario = "name = 'own'\n[workload]\nnum_requests = 40\n\
+                    arrivals = { type = 'poisson', rate_per_s = 1.0 }\n\
+                    lengths = { type = 'fixed', input_tokens = 300, output_tokens = 40 }\n\
+                    [cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\ngpu = 'H100'\n";
+    let cli = Cli::new().file("s.toml", scenario);
+    let told = |slo: &str, exit: i32, gpus: &str| -> (String, String) {
+        let folder = format!("plan-{slo}").replace(|c: char| !c.is_alphanumeric(), "-");
+        let more = format!("{gpus} --all --max-gpus 4 --resamples 0 --output-dir {folder}");
+        let words = ["plan", "s.toml", "--slo", slo].into_iter().chain(more.split(' '));
+        let said = cli.run(words).expect_exit(exit).stdout();
+        // Only the command that was typed has flags.
+        std::fs::remove_file(cli.path(&format!("{folder}/run.json"))).unwrap();
+        let page = page(&cli, &folder);
+        let (_, body) = page.split_once("</style>").expect("it has a style");
+        (said, body.to_owned())
+    };
+    let met = told("p99_ttft_ms<=900", 0, "--gpu H100,L40S");
+    let missed = told("p99_ttft_ms<=0.1", 1, "--gpu H100,L40S");
+    let unpriced = told("p99_ttft_ms<=901", 1, "--gpu L40S,H20");
+    for (said, page) in [&met, &missed, &unpriced] {
+        let flags = |text: &str| {
+            let words = text.split(|c: char| c.is_whitespace() || "<>`(".contains(c));
+            words.filter(|word| word.starts_with("--")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert!(!flags(said).is_empty(), "the terminal is given hints: {said}");
+        assert_eq!(flags(page), [""; 0]);
+        assert!(page.contains("what limits it") && !page.contains("binding"), "{page}");
+    }
+    assert!(met.1.contains("the SLO that limits it"), "{}", met.1);
+    assert!(met.1.contains("no price is known"), "{}", met.1);
+    assert!(missed.1.contains("1 layout without a price took no part."), "{}", missed.1);
+    assert!(unpriced.1.contains("No layout was tried: no price"), "{}", unpriced.1);
+}
+
+#[test]
 fn the_page_of_a_sweep_says_up_to_where_limits_are_kept() {
     // A step takes 1 s with 10 sequences or fewer: one request after the other keeps the limit, more do not.
     let scenario = SCENARIO.replace("decode_seq_us = 10.0", "decode_seq_us = 20000.0")

@@ -47,7 +47,7 @@ fn no_fewer_replicas_than_hold_all_adapters_are_planned() {
     text.expect_exit(0).stdout_has("fewer replicas have no room for all adapters");
     let few = [&["plan", "placed.toml", "--max-gpus", "2"], &idle[..]].concat();
     let ran = cli.run(few).expect_exit(1);
-    ran.stdout_has("room for all adapters takes 3 replicas, 3 GPUs, above --max-gpus 2");
+    ran.stdout_has("room for all adapters takes 3 replicas, 3 GPUs, more than the 2 that are allowed (--max-gpus)");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn the_plan_says_what_binds_and_what_one_replica_less_misses() {
         "SLOs: P99 TPOT ≤ 9 ms, P99 TTFT ≤ 400 ms",
         "Cheapest: ",
         " x H100-SXM5-80GB TP1 = ",
-        "the binding SLO",
+        "the SLO that limits it",
         ": missed is P99 TPOT",
         "it carries up to ",
         "  3 other draws of the requests: ",
