@@ -59,6 +59,7 @@ fn simulate(
         state_step_times(&case.scenario, case.costs(), &listener);
         let mut progress = job.bar.as_ref().map(|bar| Progress::of(bar, &case.scenario));
         let mut recording = case.record(case.cluster()?, steps, &mut progress)?;
+        recording.run.tails = case.tails()?;
         change(&mut recording.run.report)?;
         Ok(recording)
     })?;

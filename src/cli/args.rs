@@ -27,8 +27,9 @@ pub(super) struct RunArguments {
     pub(super) seeds: Option<u32>,
     #[command(flatten)]
     pub(super) servers: ServersArgument,
-    /// With `--seeds`, keep typical servers where the scenario does not describe them, instead of drawing some
-    #[arg(long, requires = "seeds", conflicts_with = "servers")]
+    /// Simulate typical servers alone where the scenario does not describe them: no slow and fast ones for the printed
+    /// ranges, and none drawn with `--seeds`
+    #[arg(long, conflicts_with = "servers")]
     pub(super) point: bool,
     /// Refused with what may be meant: replicas of the cluster, or seeds.
     #[arg(long, hide = true)]

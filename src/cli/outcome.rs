@@ -14,6 +14,8 @@ pub(super) struct Outcome {
     pub(super) recorder: Recorder,
     pub(super) steps: Option<StepLog>,
     pub(super) report: BenchReport,
+    /// The same of a fast and a slow server, where nothing of the server was measured.
+    pub(super) tails: Vec<BenchReport>,
     pub(super) comparison: Option<Comparison>,
     /// What the result hangs on.
     pub(super) warnings: Warnings,

@@ -15,8 +15,10 @@ use crate::io::rundir::{Existing, RunDir, slug};
 use crate::io::traces::TraceSummary;
 use crate::io::unfinished;
 use crate::load::memory::{self, Leaves};
-use crate::load::{Draft, Loaded, Note, state_setting, state_step_times};
-use crate::metrics::{self, BenchReport, Caution, ExpectedFigures, Losses, Recorder, StepLog};
+use crate::load::{Draft, LoadError, Loaded, Note, state_setting, state_step_times};
+use crate::metrics::{
+    self, BenchReport, Caution, ExpectedFigures, Losses, Recorder, StepLog, tails_of,
+};
 use crate::resolved::Scenario;
 use crate::threads;
 use crate::workload::{TraceRows, Workload};
@@ -32,7 +34,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let drafts = drafts.into_iter().map(|draft| arguments.servers.of(draft));
     let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
     let loaded = drafts.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
-    let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
+    let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output, arguments.point)?;
     if !arguments.servers.is_given() && loaded.iter().any(|one| one.scenario.assumes_servers()) {
         say(
             "Servers that nobody measured are typical ones here. `servecast plan` buys for those slower than 19 of 20 like them, which \
@@ -50,10 +52,11 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 }
 
 /// Runs a scenario and its variants, in a run directory that is ready to take the results, if any
-/// are to be written.
+/// are to be written. With `point`, servers that nobody measured are typical ones alone.
 pub(super) fn simulate_all(
     loaded: &[Loaded],
     output: &OutputArguments,
+    point: bool,
 ) -> Result<(Option<RunDir>, Vec<Outcome>), Failure> {
     timeline::check(loaded, output)?;
     let writes = !output.no_files;
@@ -62,8 +65,8 @@ pub(super) fn simulate_all(
     }
     let dir = writes.then(|| create_run_dir(&loaded[0].scenario, output)).transpose()?;
     remove_on_interrupt()?;
-    let outcomes = loaded.iter().map(|one| simulate(one, output)).collect::<Result<Vec<_>, _>>()?;
-    Ok((dir, outcomes))
+    let outcomes = loaded.iter().map(|one| simulate(one, output, point));
+    Ok((dir, outcomes.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// Runs that are written together have folders of their own, named after them.
@@ -154,7 +157,7 @@ pub(super) fn remove_on_interrupt() -> Result<(), Failure> {
     handled.map_err(|error| Failure::Run(error.into()))
 }
 
-fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failure> {
+fn simulate(loaded: &Loaded, output: &OutputArguments, point: bool) -> Result<Outcome, Failure> {
     let scenario = &loaded.scenario;
     let leaves = if output.no_files { Leaves::Figures } else { Leaves::Records };
     memory::check(scenario, leaves, &listener())?;
@@ -207,7 +210,10 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
         );
     }
     let report = BenchReport::new(&recorder, scenario);
-    if let Some(line) = ExpectedFigures::line(scenario, &report) {
+    let has_tails = !point && report.summary.completed > 0 && tails_of(scenario).is_some();
+    let tails =
+        if has_tails { loaded.case()?.tails().map_err(LoadError::from)? } else { Vec::new() };
+    if let Some(line) = ExpectedFigures::line(scenario, &report, &tails) {
         say(&line);
     }
     let comparison = metrics::comparison(scenario, &report);
@@ -219,6 +225,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
         recorder,
         steps,
         report,
+        tails,
         comparison,
         warnings,
         spread: None,

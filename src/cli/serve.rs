@@ -211,6 +211,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         recorder: served.recorder,
         steps: None,
         report: report_of,
+        tails: Vec::new(),
         comparison,
         warnings,
         spread: None,

@@ -12,7 +12,8 @@ use crate::study::{Case, Run, StudyError};
 use crate::workload::TraceRow;
 
 impl Draft {
-    /// Resolves the scenario and simulates it.
+    /// Resolves the scenario and simulates it; where nothing is said of its servers, with a fast and a slow one too
+    /// ([`Case::tails`]).
     ///
     /// ```
     /// let run = servecast::load::built_in().with("workload.num_requests", 50)?.run()?;
@@ -23,7 +24,10 @@ impl Draft {
     /// # Errors
     /// Every rule that the scenario breaks, and files that cannot be read.
     pub fn run(&self) -> Result<Run, LoadError> {
-        Ok(self.resolve()?.case()?.run()?)
+        let case = self.resolve()?.case()?;
+        let mut run = case.run()?;
+        run.tails = case.tails()?;
+        Ok(run)
     }
 }
 

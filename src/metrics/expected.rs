@@ -1,4 +1,8 @@
 //! Where servers are of which nothing was measured.
+//!
+//! What servers of a class have of a figure is known as parts of what the typical one has ([`Prior::interval`]). Where
+//! requests come at their own pace, a slow server also has longer queues than the typical one: there, the intervals hold the
+//! figures of a slow and a fast server too.
 
 use std::collections::BTreeMap;
 
@@ -79,9 +83,31 @@ fn is_paced_by_servers(scenario: &Scenario) -> bool {
         || matches!(workload.arrivals, ArrivalConfig::AllAtOnce {})
 }
 
+/// The scenario with a fast and with a slow server, whose figures say how far servers of the class are apart; nothing where
+/// typical servers are not what it simulates, and where requests wait for answers.
+pub fn tails_of(scenario: &Scenario) -> Option<[Scenario; 2]> {
+    class_of(scenario).filter(|(_, server)| *server == Unstated::TYPICAL)?;
+    let tails = [Unstated::FAST, Unstated::SLOW];
+    (!is_paced_by_servers(scenario)).then(|| tails.map(|server| scenario.with_servers(server)))
+}
+
+/// Where a figure of nine of ten servers is, from that of the typical one and those of the tails.
+pub fn interval_of(
+    class: ServerClass,
+    report: &BenchReport,
+    tails: &[BenchReport],
+    key: MetricKey,
+) -> Option<[f64; 2]> {
+    let figure = |report: &BenchReport| report.summary.metric(key).filter(|one| one.is_finite());
+    let [low, high] = class.prior().interval(key, figure(report)?)?;
+    let of_tails = tails.iter().filter_map(figure);
+    Some(of_tails.fold([low, high], |[low, high], one| [low.min(one), high.max(one)]))
+}
+
 fn intervals<'a>(
     class: ServerClass,
-    (scenario, report): (&Scenario, &'a BenchReport),
+    scenario: &Scenario,
+    (report, tails): (&'a BenchReport, &'a [BenchReport]),
     keys: &'a [MetricKey],
 ) -> impl Iterator<Item = (MetricKey, [f64; 2])> + 'a {
     let has_throughput = is_paced_by_servers(scenario);
@@ -89,8 +115,7 @@ fn intervals<'a>(
         if matches!(key, MetricKey::Figure(_)) && !has_throughput {
             return None;
         }
-        let value = report.summary.metric(*key).filter(|value| value.is_finite())?;
-        Some((*key, class.prior().interval(*key, value)?))
+        Some((*key, interval_of(class, report, tails, *key)?))
     })
 }
 
@@ -101,8 +126,9 @@ impl ExpectedFigures {
         ServerClass::named(&self.class).map_or_else(unknown, |class| class.servers().to_owned())
     }
 
-    /// Of a run of servers that are all of one class; nothing where a scenario says how long steps take.
-    pub fn of(scenario: &Scenario, report: &BenchReport) -> Option<Self> {
+    /// Of a run of servers that are all of one class; nothing where a scenario says how long steps take. `tails` are the
+    /// reports of [`tails_of`] the scenario.
+    pub fn of(scenario: &Scenario, report: &BenchReport, tails: &[BenchReport]) -> Option<Self> {
         let (class, server) = class_of(scenario)?;
         let servers = server.word().map(str::to_owned);
         let class_name = class.name().to_owned();
@@ -110,12 +136,17 @@ impl ExpectedFigures {
             return Some(Self { class: class_name, servers, interval_90: BTreeMap::new() });
         }
         let named = |(key, interval): (MetricKey, _)| (key.name(report.tool()), interval);
-        let interval_90 = intervals(class, (scenario, report), &WRITTEN).map(named).collect();
+        let intervals = intervals(class, scenario, (report, tails), &WRITTEN);
+        let interval_90 = intervals.map(named).collect();
         Some(Self { class: class_name, servers, interval_90 })
     }
 
     /// The three that matter most, in words; nothing unless typical servers were simulated.
-    pub fn line(scenario: &Scenario, report: &BenchReport) -> Option<String> {
+    pub fn line(
+        scenario: &Scenario,
+        report: &BenchReport,
+        tails: &[BenchReport],
+    ) -> Option<String> {
         let tool = report.tool();
         let told = |(key, [low, high]): (MetricKey, [f64; 2])| {
             let decimals = usize::from(high < 100.0);
@@ -125,7 +156,8 @@ impl ExpectedFigures {
         if report.summary.completed == 0 {
             return None;
         }
-        let told: Vec<String> = intervals(class, (scenario, report), &TOLD).map(told).collect();
+        let told: Vec<String> =
+            intervals(class, scenario, (report, tails), &TOLD).map(told).collect();
         let line = format!("90 % of {} have: {}", class.servers(), told.join(", "));
         (!told.is_empty()).then_some(line)
     }

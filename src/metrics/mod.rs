@@ -50,7 +50,7 @@ pub use breakdown::Breakdown;
 pub use classes::{ClassReport, ClassesReport, Limit, Spread};
 pub use cluster::{ClusterReport, GroupReport, Imbalance, ReplicaKind, ReplicaReport};
 pub use cut::CutAnswers;
-pub use expected::ExpectedFigures;
+pub use expected::{ExpectedFigures, interval_of, tails_of};
 pub use fairness::{Fairness, TenantService};
 pub use faults::{FaultLog, FaultReport};
 pub use folded::{Folded, Folding};

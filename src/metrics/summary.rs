@@ -94,7 +94,7 @@ impl Summary {
             parts: Map::new(),
         };
         summary.put("engine", Some(engine(scenario, recorder)));
-        summary.put("expected", ExpectedFigures::of(scenario, report));
+        summary.expect_between(scenario, report, &[]);
         summary.put("cluster", Some(ClusterReport::new(recorder, &kinds)));
         summary.put("transfers", TransferReport::of(recorder, scenario));
         summary.put("adapters", AdaptersReport::new(recorder, scenario));
@@ -118,6 +118,17 @@ impl Summary {
     pub fn put(&mut self, name: &str, part: Option<impl Serialize>) {
         let part = part.map(|part| serde_json::to_value(part).expect("a report is JSON"));
         self.parts.extend(part.map(|part| (name.to_owned(), part)));
+    }
+
+    /// Says where servers like those of the run are, of which nothing was measured, with the reports of
+    /// [`tails_of`](super::tails_of) the scenario.
+    pub fn expect_between(
+        &mut self,
+        scenario: &Scenario,
+        report: &BenchReport,
+        tails: &[BenchReport],
+    ) {
+        self.put("expected", ExpectedFigures::of(scenario, report, tails));
     }
 
     /// Adds what it hangs on.

@@ -247,6 +247,20 @@ impl Scenario {
         self.groups.iter().any(|group| group.class.is_some())
     }
 
+    /// The same with servers like this where they are what is expected of their class.
+    #[must_use]
+    pub fn with_servers(&self, server: Unstated) -> Self {
+        let mut scenario = self.clone();
+        for group in &mut scenario.groups {
+            let calibration = group.cluster.step_time.calibration_mut();
+            if let Some((class, calibration)) = group.class.zip(calibration) {
+                *calibration = class.prior().factors_of(server);
+                group.server = server;
+            }
+        }
+        scenario
+    }
+
     /// Whether some replicas only prefill or decode.
     pub fn is_disaggregated(&self) -> bool {
         self.groups.iter().any(|group| group.role != ReplicaRole::Mixed)

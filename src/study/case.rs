@@ -7,9 +7,12 @@ use super::policies::Policies;
 use crate::cluster::Cluster;
 use crate::cost::StepTime;
 use crate::metrics::bench::Comparison;
-use crate::metrics::{BenchReport, Caution, Recorder, StepLog, Summary, Warnings, comparison};
+use crate::metrics::{
+    BenchReport, Caution, Recorder, StepLog, Summary, Warnings, comparison, tails_of,
+};
 use crate::resolved::{Scenario, ScenarioError};
 use crate::sim::{self, Counts, Observer, Separable};
+use crate::threads;
 use crate::workload::{TraceRow, TraceRows, Workload, WorkloadError};
 
 /// Why a run of a study failed.
@@ -48,6 +51,8 @@ pub struct Run {
     pub recorder: Recorder,
     /// The figures of the benchmark tools.
     pub report: BenchReport,
+    /// The same of a fast and a slow server, for the intervals of the summary, where [`Case::tails`] gave them.
+    pub tails: Vec<BenchReport>,
 }
 
 /// A run with what its figures hang on and, where they are kept, its steps.
@@ -93,7 +98,9 @@ impl Run {
 
     /// All that is said of it, without what it hangs on ([`Case::warnings`]).
     pub fn summary(&self) -> Summary {
-        Summary::new(&self.scenario, &self.counts, &self.recorder, &self.report)
+        let mut summary = Summary::new(&self.scenario, &self.counts, &self.recorder, &self.report);
+        summary.expect_between(&self.scenario, &self.report, &self.tails);
+        summary
     }
 }
 
@@ -241,7 +248,24 @@ impl Case {
     fn recorded(&self, counts: Counts, recorder: Recorder) -> Result<Run, StudyError> {
         self.scenario.check_accepted_drafts(counts.arrived)?;
         let report = BenchReport::new(&recorder, &self.scenario);
-        Ok(Run { scenario: self.scenario.clone(), counts, recorder, report })
+        Ok(Run { scenario: self.scenario.clone(), counts, recorder, report, tails: Vec::new() })
+    }
+
+    /// The figures with a fast and with a slow server, where nothing of the server was measured and queues make more of a
+    /// slow one than its steps do ([`tails_of`]); else none.
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn tails(&self) -> Result<Vec<BenchReport>, StudyError> {
+        let Some([fast, slow]) = tails_of(&self.scenario) else { return Ok(Vec::new()) };
+        let report = |scenario: Scenario| {
+            let case = Self::new(scenario, self.rows.clone())?;
+            let recorder = Recorder::of_figures(&case.scenario);
+            let run = case.with_policies(self.policies.clone()).record_with(recorder);
+            run.map(|run| run.report)
+        };
+        let (fast, slow) = threads::both(|| report(fast), || report(slow));
+        Ok(vec![fast?, slow?])
     }
 
     /// Simulates it and says what its figures hang on.
@@ -260,7 +284,10 @@ impl Case {
     /// # Errors
     /// When the workload cannot be drawn.
     pub fn figures(&self) -> Result<Figures, StudyError> {
-        let recorder = Recorder::of_figures(&self.scenario);
-        Ok(self.record_on(self.cluster()?, recorder)?.figures())
+        Ok(self.record_with(Recorder::of_figures(&self.scenario))?.figures())
+    }
+
+    fn record_with(&self, recorder: Recorder) -> Result<Run, StudyError> {
+        self.record_on(self.cluster()?, recorder)
     }
 }

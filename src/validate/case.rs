@@ -101,7 +101,7 @@ impl Case {
         let comparison = Comparison::of_figures(Tool::Vllm, &self.measured, &report.summary);
         Ok(RunScore {
             class: None,
-            is_expected: false,
+            intervals: Vec::new(),
             id: self.id.clone(),
             family: self.family.clone(),
             assumed: self.assumed.clone(),

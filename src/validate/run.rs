@@ -8,8 +8,8 @@ use super::report::{Validation, Verdict};
 use super::score::{Outcome, RunScore};
 use super::skip::Skip;
 use crate::cost::StepTime;
-use crate::metrics::bench::{BenchSummary, Comparison, Tool};
-use crate::metrics::{BenchReport, Caution, Recorder, Warnings};
+use crate::metrics::bench::{BenchSummary, Comparison, ComparisonRow, Tool};
+use crate::metrics::{BenchReport, Caution, Recorder, Warnings, interval_of, tails_of};
 use crate::request::Request;
 use crate::resolved::{OwnFiles, Scenario, ScenarioError, ServerClass, Unstated};
 use crate::scenario::ScenarioFile;
@@ -51,16 +51,23 @@ fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     if is_expected && class == Some(ServerClass::TunedExperts) {
         assumed.push("kernels: chosen for the model and the GPU, as in InferenceX's recipes");
     }
-    let (report, warnings) = simulate(&scenario, plan.requests)?;
+    let (report, warnings) = simulate(&scenario, plan.requests.clone())?;
     let comparison = Comparison::of_figures(Tool::Vllm, &plan.measured, &report.summary);
+    let tails = tails_of(&scenario).into_iter().flatten();
+    let tails = tails.map(|tail| Ok(simulate(&tail, plan.requests.clone())?.0));
+    let tails = tails.collect::<Result<Vec<_>, Skip>>()?;
+    let interval = |row: &ComparisonRow| {
+        let class = class.filter(|_| is_expected)?;
+        Some((row.key, interval_of(class, &report, &tails, row.key)?))
+    };
     Ok(RunScore {
+        intervals: comparison.rows().iter().filter_map(interval).collect(),
         id: record.id.clone(),
         family: record.family.clone(),
         assumed,
         warnings,
         rows: comparison.rows().to_vec(),
         class,
-        is_expected,
     })
 }
 

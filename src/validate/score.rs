@@ -33,15 +33,14 @@ pub struct RunScore {
     pub rows: Vec<ComparisonRow>,
     /// What kind of server it is, where something is expected of that.
     pub class: Option<ServerClass>,
-    /// Whether that was simulated, and not what the caller set.
-    pub is_expected: bool,
+    /// Where figures of nine of ten such servers are; none where the caller set what they are like.
+    pub intervals: Vec<(MetricKey, [f64; 2])>,
 }
 
 impl RunScore {
     /// Where a figure of nine of ten such servers is.
     pub fn interval(&self, row: &ComparisonRow) -> Option<[f64; 2]> {
-        let class = self.class.filter(|_| self.is_expected)?;
-        class.prior().interval(row.key, row.simulated)
+        self.intervals.iter().find(|(key, _)| *key == row.key).map(|(_, interval)| *interval)
     }
 }
 
@@ -213,7 +212,7 @@ mod tests {
             warnings: Warnings { steps: 1, ..Warnings::default() },
             rows: vec![ComparisonRow { key, measured, simulated: 11.0 }],
             class: None,
-            is_expected: false,
+            intervals: Vec::new(),
         };
         let outcome = |measured| Outcome {
             id: String::new(),

@@ -1,7 +1,7 @@
 //! Servers of which a scenario says nothing.
 
 use servecast::load::{self, Draft};
-use servecast::metrics::bench::Tool;
+use servecast::metrics::bench::{MetricKey, Tool};
 use servecast::resolved::{ServerClass, Unstated};
 use servecast::scenario::{HostConfig, ServerHost, ServerHostProfile};
 use servecast::study::Run;
@@ -122,6 +122,33 @@ fn intervals_are_around_what_is_expected() {
         let value = summary.figure(figure).expect("it was measured");
         assert!(low.expect("an end") < value && value < high.expect("an end"), "{figure}");
     }
+}
+
+#[test]
+fn where_queues_grow_intervals_reach_as_far_as_slow_and_fast_servers() {
+    // Near what the typical server can: a slow one cannot keep up.
+    let busy = with("workload.arrivals.rate_per_s", 16.0);
+    let [fast, slow] = [Unstated::FAST, Unstated::SLOW].map(|it| run(&busy.clone().of_server(it)));
+    let found = run(&busy);
+    assert_eq!(found.tails.len(), 2);
+    let summary = found.summary();
+    let interval = |figure: &str| {
+        [0, 1].map(|end| summary.parts["expected"]["interval_90"][figure][end].as_f64())
+    };
+    let class = ServerClass::DenseWithoutFp8;
+    for figure in ["mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms"] {
+        let [low, high] = interval(figure).map(|end| end.expect("an end"));
+        let [fast, typical, slow] = [&fast, &found, &slow]
+            .map(|run| run.summary().figure(figure).expect("it was measured"));
+        let key = MetricKey::parse(figure).expect("a figure");
+        let [least, most] = class.prior().interval(key, typical).expect("it is known");
+        assert_eq!([low, high], [least.min(fast), most.max(slow)], "{figure}");
+        assert!(slow > most, "{figure}: {slow} and {most}");
+    }
+    // Whoever waits for answers is slowed down alike: nothing grows.
+    let closed = run(&with("workload.client.max_concurrency", 8));
+    assert!(closed.tails.is_empty());
+    assert!(run(&busy.of_server(Unstated::SLOW)).tails.is_empty());
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(super) fn bench(arguments: BenchArguments) -> Result<(), Failure> {
     let result_file = ResultFile::of(&pasted.arguments, pasted.tool)?;
     pasted.notices().iter().for_each(|notice| say(notice));
     let loaded = std::slice::from_ref(&pasted.loaded);
-    let (dir, mut outcomes) = run::simulate_all(loaded, &pasted.arguments.output)?;
+    let (dir, mut outcomes) = run::simulate_all(loaded, &pasted.arguments.output, false)?;
     pasted.put_into(&mut outcomes[0].report)?;
     run::report(dir, &outcomes, &pasted.arguments.output)?;
     match result_file {
