@@ -74,9 +74,9 @@ impl WorkloadConfig {
         let repeats = self.sessions.is_some() || self.warm_up.is_some();
         let lengths = &self.lengths;
         match self.content {
-            ContentConfig::SystemPrompt { .. } => true,
+            ContentConfig::SystemPrompt { share, .. } if share > 0.0 => true,
             ContentConfig::Unique {} => repeats,
-            ContentConfig::AsGiven {} => {
+            ContentConfig::AsGiven {} | ContentConfig::SystemPrompt { .. } => {
                 let is_drawn = matches!(
                     lengths,
                     Fixed { .. } | Sampled { .. } | List { .. } | SglangRandom(_)
@@ -281,6 +281,10 @@ pub enum ContentConfig {
         groups: u32,
         /// Tokens of a system prompt, on top of the prompt's own length.
         prefix_tokens: u32,
+        /// The part of the requests that have one, drawn from a stream of its own. The others begin
+        /// with as many tokens that nobody shares.
+        #[serde(default = "one")]
+        share: f64,
         /// How often each is used.
         #[serde(default)]
         popularity: Popularity,

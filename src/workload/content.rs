@@ -20,7 +20,15 @@ use crate::workload::trace::WorkloadError;
 pub(super) enum Sharing {
     AsGiven,
     Nothing,
-    SystemPrompt { groups: u32, prefix_tokens: u32, choice: Choice, stream: Box<Stream> },
+    SystemPrompt {
+        groups: u32,
+        prefix_tokens: u32,
+        share: f64,
+        choice: Choice,
+        stream: Box<Stream>,
+        /// Who has one, apart from which: another share leaves the choices alone.
+        having: Box<Stream>,
+    },
 }
 
 /// Which of the system prompts comes next.
@@ -36,7 +44,7 @@ impl Sharing {
         Ok(match *config {
             ContentConfig::AsGiven {} => Self::AsGiven,
             ContentConfig::Unique {} => Self::Nothing,
-            ContentConfig::SystemPrompt { groups, prefix_tokens, popularity } => {
+            ContentConfig::SystemPrompt { groups, prefix_tokens, share, popularity } => {
                 let choice = match popularity {
                     Popularity::Uniform {} => Choice::Uniform,
                     Popularity::RoundRobin {} => Choice::RoundRobin,
@@ -49,7 +57,8 @@ impl Sharing {
                     }
                 };
                 let stream = Box::new(seed.stream("content", 0));
-                Self::SystemPrompt { groups, prefix_tokens, choice, stream }
+                let having = Box::new(seed.stream("content share", 0));
+                Self::SystemPrompt { groups, prefix_tokens, share, choice, stream, having }
             }
         })
     }
@@ -59,13 +68,15 @@ impl Sharing {
         match self {
             Self::AsGiven => {}
             Self::Nothing => draft.segments = None,
-            Self::SystemPrompt { groups, prefix_tokens, choice, stream } => {
+            Self::SystemPrompt { groups, prefix_tokens, share, choice, stream, having } => {
                 let group = match choice {
                     Choice::Uniform => u64::from(stream.random_range(0..*groups)),
                     Choice::RoundRobin => index % u64::from(*groups),
                     Choice::Zipf(zipf) => zipf.sample(stream) as u64 - 1,
                 };
-                let prefix = SYSTEM_PROMPTS.wrapping_add(group);
+                // Below 1, so that a share of 1 is all and one of 0 is none.
+                let is_shared = having.random::<f64>() < *share;
+                let prefix = if is_shared { SYSTEM_PROMPTS + group } else { OWN_PROMPTS + index };
                 let prefix = Tokens::Prefix(prefix).segment(0, *prefix_tokens);
                 let own = explicit(draft, index);
                 draft.segments = Some(std::iter::once(prefix).chain(own.iter().copied()).collect());
@@ -77,6 +88,8 @@ impl Sharing {
 
 /// System prompts are numbered apart from the prefixes of data sets.
 const SYSTEM_PROMPTS: u64 = 1 << 40;
+/// What stands in the place of a system prompt is numbered apart from those.
+const OWN_PROMPTS: u64 = 1 << 41;
 /// Prompts without given content are numbered apart from those of data sets.
 const PLAIN_PROMPTS: u64 = 1 << 40;
 

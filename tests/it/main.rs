@@ -16,6 +16,7 @@ mod cluster_report;
 mod conditional_disagg;
 mod conformance;
 mod container;
+mod content;
 mod data_parallel;
 mod disaggregation;
 mod docs;

@@ -340,9 +340,10 @@ fn check_lengths(lengths: &LengthConfig, rules: &mut Rules) {
 }
 
 fn check_content(content: &ContentConfig, rules: &mut Rules) {
-    if let ContentConfig::SystemPrompt { groups, prefix_tokens, popularity } = content {
+    if let ContentConfig::SystemPrompt { groups, prefix_tokens, share, popularity } = content {
         rules.count("content.groups", *groups);
         rules.tokens("content.prefix_tokens", *prefix_tokens);
+        rules.share("content.share", *share);
         if let Popularity::Zipf { exponent } = popularity {
             rules.positive("content.popularity.exponent", *exponent);
         }

@@ -89,6 +89,7 @@ fn other_lengths_or_content_leave_the_arrivals_alone() {
         content: ContentConfig::SystemPrompt {
             groups: 3,
             prefix_tokens: 50,
+            share: 1.0,
             popularity: Popularity::Uniform {},
         },
         ..plain.clone()
@@ -102,6 +103,7 @@ fn the_content_of_every_request_adds_up_to_its_prompt() {
     let system = ContentConfig::SystemPrompt {
         groups: 4,
         prefix_tokens: 64,
+        share: 0.5,
         popularity: Popularity::Zipf { exponent: 1.0 },
     };
     let shared = SharedPrefixConfig { range_ratio: 0.2, ..SharedPrefixConfig::default() };
