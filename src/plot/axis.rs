@@ -95,6 +95,12 @@ impl Axis {
         }
     }
 
+    /// The same, from 0 where it is not logarithmic.
+    pub(super) fn for_spread_from_zero(smallest: f64, largest: f64, ticks: f64) -> Self {
+        let axis = Self::for_spread(smallest, largest, ticks);
+        if axis.scale == Scale::Log { axis } else { Self::from_zero(largest, ticks) }
+    }
+
     /// Where a value lies, as a share of the axis; values beyond its ends lie at the ends.
     pub(super) fn share(&self, value: f64) -> f64 {
         let value = value.clamp(self.min, self.max);

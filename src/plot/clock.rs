@@ -45,6 +45,7 @@ pub(super) struct Clock {
     pub(super) spans: usize,
     pub(super) axis: Axis,
     pub(super) unit_s: f64,
+    unit: &'static str,
     pub(super) title: String,
 }
 
@@ -70,6 +71,15 @@ impl Clock {
         Self::with_spans(end, 120.0)
     }
 
+    /// The same for what those requests got that were sent in each of about `spans` spans, within what an eye
+    /// can take in.
+    pub(super) fn of_requests(end: SimTime, spans: usize) -> Option<Self> {
+        let mut clock = Self::with_spans(end, spans.clamp(12, 120) as f64)?;
+        let (unit, each) = (clock.unit, plain(clock.span_s));
+        clock.title = format!("when requests were sent, in {unit}  ·  each value is over {each} s");
+        Some(clock)
+    }
+
     fn with_spans(end: SimTime, spans_max: f64) -> Option<Self> {
         /// Series keep no less (`metrics::Series`).
         const SPAN_MIN_S: f64 = 0.01;
@@ -90,6 +100,7 @@ impl Clock {
             spans: (end_s / span_s).ceil().max(1.0) as usize,
             axis: Axis::linear(0.0, end_s / unit_s, 10.0),
             unit_s,
+            unit,
             title: format!("time in {unit}  ·  each value is a mean over {} s", plain(span_s)),
         })
     }
@@ -100,7 +111,7 @@ impl Clock {
         (from, (from + self.span_s).min(self.end_s) - from)
     }
 
-    fn index(&self, seconds: f64) -> usize {
+    pub(super) fn index(&self, seconds: f64) -> usize {
         ((seconds / self.span_s) as usize).min(self.spans - 1)
     }
 
@@ -178,7 +189,12 @@ impl Clock {
     }
 
     pub(super) fn staircase(&self, panel: &Panel, means: &[f64]) -> Vec<(f64, f64)> {
-        let corners = means.iter().enumerate().flat_map(|(index, &mean)| {
+        self.stairs(panel, 0, means)
+    }
+
+    /// The same of spans from one on.
+    pub(super) fn stairs(&self, panel: &Panel, first: usize, means: &[f64]) -> Vec<(f64, f64)> {
+        let corners = means.iter().zip(first..).flat_map(|(&mean, index)| {
             let (from, lasts) = self.span(index);
             [(from, mean), (from + lasts, mean)]
         });

@@ -7,6 +7,8 @@ use super::canvas::{self, Align, Canvas, Ink, Type};
 const STROKE: f64 = 22.0;
 /// Thirty characters of a wide font, and the stroke.
 const SLOT: f64 = 252.0;
+/// Seven characters of a wide font, and the stroke or patch.
+const WORD_SLOT: f64 = 100.0;
 
 /// Room that the labels and titles of a panel take beyond its frame: to the left, and to the right.
 const BESIDE: (f64, f64) = (68.0, 14.0);
@@ -75,7 +77,22 @@ impl Panel {
 
     /// Draws an entry of the legend above the frame, in one of the slots counted from the right.
     pub(super) fn draw_key(&self, canvas: &mut Canvas<'_>, slot: usize, ink: Ink, text: &str) {
-        let (x, y) = (self.right - SLOT * (slot + 1) as f64, self.top - 13.0);
+        self.draw_stroke(canvas, SLOT * (slot + 1) as f64, ink, text);
+    }
+
+    /// The same for one word.
+    pub(super) fn draw_word_line_key(
+        &self,
+        canvas: &mut Canvas<'_>,
+        slot: usize,
+        ink: Ink,
+        word: &str,
+    ) {
+        self.draw_stroke(canvas, WORD_SLOT * (slot + 1) as f64, ink, word);
+    }
+
+    fn draw_stroke(&self, canvas: &mut Canvas<'_>, from_right: f64, ink: Ink, text: &str) {
+        let (x, y) = (self.right - from_right, self.top - 13.0);
         canvas.line(&[(x, y), (x + STROKE, y)], ink, 3.0);
         canvas.text((x + STROKE + 8.0, y), Align::Start, Type::LABEL, text);
     }
@@ -99,9 +116,7 @@ impl Panel {
         (ink, opacity): (Ink, f64),
         word: &str,
     ) {
-        /// Seven characters of a wide font, and the patch.
-        const SLOT: f64 = 100.0;
-        self.draw_patch(canvas, SLOT * (slot + 1) as f64, (ink, opacity), word);
+        self.draw_patch(canvas, WORD_SLOT * (slot + 1) as f64, (ink, opacity), word);
     }
 
     fn draw_patch(
@@ -128,12 +143,26 @@ impl Panel {
     ) {
         canvas.text((left, top - 13.0), Align::Start, Type::HEADING, heading);
         frame(canvas, (left, top), (right, bottom));
-        let middle = (f64::midpoint(left, right), f64::midpoint(top, bottom));
-        canvas.text(middle, Align::Middle, Type::MESSAGE, message);
+        say(canvas, (left, top), (right, bottom), message);
+    }
+
+    /// The same in the middle of a panel that has axes.
+    pub(super) fn say(&self, canvas: &mut Canvas<'_>, message: &str) {
+        say(canvas, (self.left, self.top), (self.right, self.bottom), message);
     }
 }
 
 fn frame(canvas: &mut Canvas<'_>, (left, top): (f64, f64), (right, bottom): (f64, f64)) {
     let corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)];
     canvas.line(&corners, Ink::FRAME, 1.0);
+}
+
+fn say(
+    canvas: &mut Canvas<'_>,
+    (left, top): (f64, f64),
+    (right, bottom): (f64, f64),
+    message: &str,
+) {
+    let middle = (f64::midpoint(left, right), f64::midpoint(top, bottom));
+    canvas.text(middle, Align::Middle, Type::MESSAGE, message);
 }

@@ -21,6 +21,7 @@ mod errors;
 mod frame;
 mod front;
 mod heat;
+mod latency;
 mod replicas;
 mod scaling;
 mod side_by_side;
@@ -73,7 +74,7 @@ impl Figure {
     }
 }
 
-/// All figures of a run: latency distributions (TTFT with E2E, TPOT with ITL), queues with memory
+/// All figures of a run: latency distributions (TTFT with E2E, TPOT with ITL), latencies over time, queues with memory
 /// over time, throughput over time, what each replica does, how loaded they are, where an autoscaler
 /// starts and drains them how many there are, and where KV caches travel what their NICs carry. `scenario` says in a few words what was run and stands
 /// below each title. A run without data gives figures that say so.
@@ -96,6 +97,12 @@ pub fn run_figures(scenario: &str, recorder: &Recorder, groups: &[ReplicaKind]) 
             "Time per output token and inter-token latency",
             distribution::HEIGHT,
             &|canvas| distribution::tpot_and_itl(canvas, &requests, &gaps),
+        ),
+        figure(
+            "latency_over_time.svg",
+            "Latency over time",
+            latency::height(&requests),
+            &|canvas| latency::draw(canvas, recorder, &requests, groups),
         ),
         figure(
             "queue_memory.svg",

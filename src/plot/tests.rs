@@ -19,7 +19,10 @@ fn at(millis: u64) -> SimTime {
 
 /// A recorder that heard of `count` requests one millisecond apart, each with the latencies (first
 /// token, rest of the answer) and the output tokens that `lives` gives.
-fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) -> Recorder {
+pub(super) fn run_of(
+    count: u64,
+    lives: impl Fn(u64) -> (SimDuration, SimDuration, u32),
+) -> Recorder {
     let mut run = Recorder::default();
     for index in 0..count {
         let (ttft, decode, output_tokens) = lives(index);
@@ -65,7 +68,7 @@ fn figures_of(scenario: &str, run: &Recorder) -> Vec<Figure> {
     run_figures(scenario, run, &groups)
 }
 
-fn group(role: Role, replicas: u32) -> ReplicaKind {
+pub(super) fn group(role: Role, replicas: u32) -> ReplicaKind {
     ReplicaKind {
         name: None,
         role,
@@ -142,6 +145,10 @@ fn figures_say_what_they_show() {
     let labels = [
         ("latency_ttft_e2e.svg", ["TTFT in s", "E2E in s", "p50", "p90", "p99", "2,000 requests"]),
         ("latency_tpot_itl.svg", ["TPOT in ms", "ITL in ms", "p50", "p99", "14,000 gaps", "max"]),
+        (
+            "latency_over_time.svg",
+            ["(TTFT)", "(TPOT)", "P50", "P90", "when requests were sent, in s", "over 1 s"],
+        ),
         ("queue_memory.svg", ["running", "waiting", "KV cache", "(%)", "time in s", "mean over"]),
         ("throughput.svg", ["prefill", "output", "finished", "sent", "tokens/s", "time in s"]),
     ];
@@ -154,7 +161,7 @@ fn figures_say_what_they_show() {
 }
 
 /// A run of Poisson arrivals on a cluster.
-fn simulated(cluster: &str, rate_per_s: f64) -> (Recorder, Scenario) {
+pub(super) fn simulated(cluster: &str, rate_per_s: f64) -> (Recorder, Scenario) {
     let text = format!(
         "name = 'x'\n[workload]\nnum_requests = 1500\narrivals = {{ type = 'poisson', rate_per_s = \
          {rate_per_s} }}\nlengths = {{ type = 'fixed', input_tokens = 900, output_tokens = 60 }}\n\
@@ -186,6 +193,20 @@ fn figures_of_replicas_stay_small_and_sound_however_many_there_are() {
         assert!(svg_of(&figures, "replica_load.svg").contains("Requests inside"));
         let band = svg_of(&figures, "replica_load.svg").contains("least to most");
         assert_eq!(band, replicas > 1);
+    }
+}
+
+#[test]
+fn latencies_over_time_show_what_a_crash_took() {
+    let crash = "replicas = 4\n[[faults]]\ntype = 'crash'\nreplica = 2\nat_s = 10.0\ndown_s = 15.0";
+    for (cluster, shows) in [("replicas = 4", false), (crash, true)] {
+        let (run, scenario) = simulated(cluster, 40.0);
+        let figures = run_figures("a crash", &run, &ReplicaKind::of(&scenario));
+        assert_sound(&figures);
+        let svg = svg_of(&figures, "latency_over_time.svg");
+        for label in ["down", "Requests without an answer"] {
+            assert_eq!(svg.contains(&format!("\n{label}\n")), shows, "{label}: {svg}");
+        }
     }
 }
 
@@ -251,6 +272,7 @@ fn answers_of_one_token_have_no_gaps() {
     let figures = figures_of("one token each", &run_of(50, |_| life));
     assert_sound(&figures);
     assert!(svg_of(&figures, "latency_tpot_itl.svg").contains("No answer has two tokens"));
+    assert!(svg_of(&figures, "latency_over_time.svg").contains("No request that was answered"));
 }
 
 #[test]

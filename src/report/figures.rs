@@ -9,7 +9,7 @@ use super::{ReportError, folder};
 use crate::load::{Listener, Note};
 
 /// Figures in the order in which they are shown, and what a reader sees in them.
-const CAPTIONS: [(&str, &str); 17] = [
+const CAPTIONS: [(&str, &str); 18] = [
     (
         "differences",
         "Differences from the baseline, with their intervals where something is drawn; grey ones are not told from chance, or are better neither way.",
@@ -47,6 +47,10 @@ const CAPTIONS: [(&str, &str); 17] = [
     (
         "latency_tpot_itl",
         "How many requests had this mean time per output token, and how many gaps between tokens were this long.",
+    ),
+    (
+        "latency_over_time",
+        "What the requests got that were sent at each time. Shades are times when replicas were down, starting or draining, the stronger the more of them.",
     ),
     ("throughput", "Tokens and requests over the time of the run."),
     ("queue_memory", "Requests in the engines, and how much of their KV cache is in use."),
