@@ -2,16 +2,18 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
 use super::args::{ChangeArguments, Format};
 use super::failure::Failure;
+use super::progress::RunBar;
 use super::replace;
 use super::run::remove_on_interrupt;
 use super::servers::ServersArgument;
-use super::terminal::{listener, print, say};
-use crate::explain::{Explain, ExplainError, Explained, Metric};
+use super::terminal::{print, say};
+use crate::explain::{Explain, ExplainError, Explained, Metric, Shown};
 use crate::load::{Draft, only};
 
 /// `servecast explain`.
@@ -55,6 +57,9 @@ pub(super) struct ExplainArguments {
     /// Write the figure there (SVG)
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -92,18 +97,27 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     explain.seeds = arguments.seeds;
     explain.confidence = arguments.confidence;
     explain.point = arguments.point;
-    explain.listener = listener();
+    let bar = Arc::new(RunBar::unless(arguments.quiet));
+    explain.listener = bar.listener();
     remove_on_interrupt()?;
-    let found = explain.run()?;
-    let text = match (arguments.format, arguments.all) {
-        (Format::Json, _) => format!("{:#}\n", serde_json::json!(found)),
-        (Format::Table, true) => found.full_text(),
-        (Format::Table, false) => found.to_string(),
-    };
+    let found = explain.run_telling(|account| tell(arguments, account));
+    bar.finish();
+    let found = found?;
+    let shown = if arguments.all { Shown::All } else { Shown::Notable };
+    print(&match arguments.format {
+        Format::Json => format!("{:#}\n", serde_json::json!(found)),
+        Format::Table => found.ranking_text(shown),
+    })
+}
+
+/// Shows where the time of the request went, which need not wait for the changes; JSON is one document, and waits.
+fn tell(arguments: &ExplainArguments, account: &Explained) -> Result<(), Failure> {
     if let Some(target) = &arguments.output {
-        write(target, &found)?;
+        write(target, account)?;
     }
-    print(&text)?;
+    if matches!(arguments.format, Format::Table) {
+        print(&account.account_text())?;
+    }
     if let Some(target) = &arguments.output {
         say(&format!("figure in {}", target.display()));
     }

@@ -33,3 +33,4 @@ pub use question::{Explain, Explained, Subject};
 pub use ranking::{LeftOut, Ranked, Ranking};
 pub use sight::{Came, Choice, Found, Sight};
 pub use slo::Missed;
+pub use text::Shown;

@@ -2,17 +2,19 @@
 
 use serde::Serialize;
 
+use super::ExplainError;
 use super::account::Account;
 use super::pick::{Metric, Picked, Requests};
 use super::ranking::{Ranking, Scale};
 use super::sight::{Sight, Witness};
 use super::slo::Missed;
-use super::{ExplainError, text};
+use super::text::{self, Shown};
 use crate::load::memory::Leaves;
 use crate::load::{Cases, Draft, Listener, LoadError, Origin};
 use crate::metrics::Recorder;
 use crate::plain::shown;
 use crate::problem::Problem;
+use crate::resolved::Scenario;
 use crate::stats::percentile_sorted;
 use crate::study::Case;
 use crate::units::SimDuration;
@@ -141,11 +143,19 @@ impl Explain {
     /// # Errors
     /// When a rule is broken by the scenario or the question, or the request was not answered.
     pub fn run(&self) -> Result<Explained, ExplainError> {
-        self.check()?;
-        let loaded = self.draft.resolve()?;
-        let scenario = loaded.scenario.clone();
-        let case = Cases::told(&self.listener).of(loaded, Leaves::Records)?;
-        let mut found = self.explain(&case)?;
+        self.run_telling(|_| Ok(()))
+    }
+
+    /// The same, and tells the account of the request before changes are tried, which takes most of the time.
+    ///
+    /// # Errors
+    /// When a rule is broken by the scenario or the question, the request was not answered, or whoever is told fails.
+    pub fn run_telling<E: From<ExplainError>>(
+        &self,
+        tell: impl FnOnce(&Explained) -> Result<(), E>,
+    ) -> Result<Explained, E> {
+        let (mut found, scenario) = self.begin()?;
+        tell(&found)?;
         if self.seeds > 0 {
             let scale = Scale {
                 metric: found.metric,
@@ -159,7 +169,15 @@ impl Explain {
         Ok(found)
     }
 
-    /// All but the changes.
+    /// All but the changes, and the scenario that they start from.
+    fn begin(&self) -> Result<(Explained, Scenario), ExplainError> {
+        self.check()?;
+        let loaded = self.draft.resolve()?;
+        let scenario = loaded.scenario.clone();
+        let case = Cases::told(&self.listener).of(loaded, Leaves::Records)?;
+        Ok((self.explain(&case)?, scenario))
+    }
+
     fn explain(&self, case: &Case) -> Result<Explained, ExplainError> {
         let run = case.run().map_err(LoadError::from)?;
         let recorder = &run.recorder;
@@ -260,13 +278,24 @@ impl Subject {
 
 impl std::fmt::Display for Explained {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&text::text(self, false))
+        f.write_str(&self.account_text())?;
+        f.write_str(&self.ranking_text(Shown::Notable))
     }
 }
 
 impl Explained {
     /// The same with all changes, those that make no difference and those that were left out among them.
     pub fn full_text(&self) -> String {
-        text::text(self, true)
+        self.account_text() + &self.ranking_text(Shown::All)
+    }
+
+    /// Where the time of the request went, in words and in a table.
+    pub fn account_text(&self) -> String {
+        text::account(self)
+    }
+
+    /// What changes do, in words and in a table; nothing where none were tried.
+    pub fn ranking_text(&self, shown: Shown) -> String {
+        self.ranking.as_ref().map(|ranking| text::changes(self, ranking, shown)).unwrap_or_default()
     }
 }

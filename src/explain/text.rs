@@ -8,16 +8,24 @@ use super::slo::Missed;
 use crate::compare::{Interval, quantity};
 use crate::plain::{grouped, percent, table};
 
-/// The whole answer; with `all` also what makes no difference and what was left out.
-pub(super) fn text(found: &Explained, all: bool) -> String {
+/// Which changes are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// Those with a difference; the others by their names.
+    Notable,
+    /// Also those that make no difference, and those that were left out.
+    All,
+}
+
+/// The request: who it is, what was going on around it, and where its time went.
+pub(super) fn account(found: &Explained) -> String {
     let mut lines: Vec<String> = found.slo.iter().map(missed).collect();
     lines.extend(story(found));
     lines.extend(surroundings(found));
     lines.extend(sizes(found));
     lines.extend(beyond(found));
     let story: String = lines.into_iter().map(|line| line + "\n").collect();
-    let ranking = found.ranking.as_ref().map(|ranking| changes(found, ranking, all));
-    format!("{story}\n{}{}", parts(found), ranking.unwrap_or_default())
+    format!("{story}\n{}", parts(found))
 }
 
 /// By which SLO the latency was chosen.
@@ -243,7 +251,8 @@ fn is_undecided(one: &Ranked) -> bool {
 }
 
 /// What changes do.
-fn changes(found: &Explained, ranking: &Ranking, all: bool) -> String {
+pub(super) fn changes(found: &Explained, ranking: &Ranking, shown: Shown) -> String {
+    let all = shown == Shown::All;
     let what = format!("P{} of {}", found.percentile, found.metric.title());
     let mut lines = vec![String::new(), lead(found, ranking, &what)];
     let is_shown = |one: &Ranked| one.differs() || one.is_unsure();

@@ -1,10 +1,13 @@
 //! Why a request was slow: its parts add up, what is said of it is what happened, and changes are what a comparison
 //! finds.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use servecast::explain::{Came, Explain, ExplainError, Explained, Metric, PartKind, Ranked};
-use servecast::load::{Draft, from_text};
+use servecast::explain::{Came, Explain, ExplainError, Explained, Metric, PartKind, Ranked, Shown};
+use servecast::load::{Draft, Listener, Note, from_text};
 use servecast::units::SimDuration;
 use servecast::{Compare, load};
 
@@ -465,6 +468,35 @@ fn the_resolved_scenario_of_a_run_gives_the_same_answer() {
     let resolved = explain.draft.resolve().expect("a scenario").text();
     explain.draft = from_text(&resolved).expect("a scenario");
     assert_eq!(explained(&explain), own);
+}
+
+#[test]
+fn the_account_is_told_before_any_change_is_simulated() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let mut explain = Explain::new(small());
+    let heard = runs.clone();
+    explain.listener = Listener::new(move |note| {
+        if let Note::Progress(progress) = note {
+            heard.fetch_max(progress.ended, Ordering::Relaxed);
+        }
+    });
+    let mut told = None;
+    let found = explain.run_telling(|account| -> Result<(), ExplainError> {
+        assert_eq!(runs.load(Ordering::Relaxed), 0);
+        told = Some(account.clone());
+        Ok(())
+    });
+    let found = found.expect("it is explained");
+    assert!(runs.load(Ordering::Relaxed) > 0);
+    let told = told.expect("it was told");
+    assert_eq!((told.ranking.as_ref(), told.ranking_text(Shown::All)), (None, String::new()));
+    assert_eq!((&told.request, &told.median), (&found.request, &found.median));
+    assert_eq!(found.to_string(), told.account_text() + &found.ranking_text(Shown::Notable));
+    // Who cannot be told, such as a full disk, ends the work.
+    runs.store(0, Ordering::Relaxed);
+    let refused = explain.run_telling(|_| Err(ExplainError::NoAnswer("told")));
+    assert!(matches!(refused, Err(ExplainError::NoAnswer("told"))), "{refused:?}");
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
 #[test]
