@@ -210,7 +210,8 @@ class Change:
     """Half the width of the interval of the difference."""
     gpus: int
     verdict: str
-    """``better``, ``worse``, ``no difference`` or ``identical``, together with all other changes."""
+    """``better``, ``worse``, ``no difference`` or ``identical``, together with all other changes; ``seems worse`` of one
+    that was given up after the first seeds."""
     json: dict[str, Any]
     """All that was found of it."""
 

@@ -23,6 +23,7 @@ use crate::load::{Draft, only};
     servecast explain runs/my-scenario 812 --output why.svg\n  \
     servecast explain my.toml --metric ttft --percentile 50 --seeds 5\n  \
     servecast explain scenarios/faults.toml --only crashes --seeds 0 --format json")]
+#[expect(clippy::struct_excessive_bools, reason = "the command's own switches")]
 pub(super) struct ExplainArguments {
     /// Scenario file, or a folder that `servecast run` wrote
     run: PathBuf,
@@ -42,7 +43,7 @@ pub(super) struct ExplainArguments {
     /// The percentile of it, 1 to 100, that picks the request (nearest rank) and judges changes
     #[arg(long, value_name = "P", default_value_t = 99.0)]
     percentile: f64,
-    /// Seeds of each change, at least 3; those that the first three show to be chance get no more; 0 tries no changes
+    /// Seeds of each change, at least 3; those that the first ones show to be no remedy get no more; 0 tries no changes
     #[arg(long, value_name = "N", default_value_t = 8)]
     seeds: u32,
     /// How often an interval holds the truth, and how often none of all verdicts is chance
@@ -51,6 +52,9 @@ pub(super) struct ExplainArguments {
     /// Under every seed, replay a trace as it was recorded, instead of stretches resampled from it
     #[arg(long)]
     point: bool,
+    /// Try changes on all requests and with all seeds, also where fewer seem to tell; takes several times as long
+    #[arg(long)]
+    full: bool,
     /// Show all changes: also those without a difference, and those that break a rule of the scenario
     #[arg(long)]
     all: bool,
@@ -97,6 +101,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     explain.seeds = arguments.seeds;
     explain.confidence = arguments.confidence;
     explain.point = arguments.point;
+    explain.full = arguments.full;
     let bar = Arc::new(RunBar::unless(arguments.quiet));
     explain.listener = bar.listener();
     remove_on_interrupt()?;

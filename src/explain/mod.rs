@@ -16,6 +16,7 @@
 mod account;
 mod changes;
 mod error;
+mod fewer;
 mod paths;
 mod pick;
 mod question;
@@ -30,7 +31,7 @@ pub use changes::Change;
 pub use error::ExplainError;
 pub use pick::{Metric, Picked};
 pub use question::{Explain, Explained, Subject};
-pub use ranking::{LeftOut, Ranked, Ranking};
+pub use ranking::{GivenUp, LeftOut, Ranked, Ranking};
 pub use sight::{Came, Choice, Found, Sight};
 pub use slo::Missed;
 pub use text::Shown;

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::ExplainError;
 use super::account::Account;
+use super::fewer::Whole;
 use super::pick::{Metric, Picked, Requests};
-use super::ranking::{Ranking, Scale};
+use super::ranking::{Ranking, Scale, Start};
 use super::sight::{Sight, Witness};
 use super::slo::Missed;
 use super::text::{self, Shown};
@@ -54,6 +55,9 @@ pub struct Explain {
     /// Whether every seed plays a trace as it was recorded, instead of a stretch resampled from it. Differences then have
     /// no intervals where nothing else is drawn.
     pub point: bool,
+    /// Whether changes are tried on all requests also where the first of them have the same percentile, and those that
+    /// seem to be worse, or to change next to nothing, with as many seeds as others.
+    pub full: bool,
     /// Who hears of notes.
     pub listener: Listener,
 }
@@ -134,6 +138,7 @@ impl Explain {
             seeds: 8,
             confidence: 0.95,
             point: false,
+            full: false,
             listener: Listener::default(),
         }
     }
@@ -154,7 +159,7 @@ impl Explain {
         &self,
         tell: impl FnOnce(&Explained) -> Result<(), E>,
     ) -> Result<Explained, E> {
-        let (mut found, scenario) = self.begin()?;
+        let (mut found, scenario, whole) = self.begin()?;
         tell(&found)?;
         if self.seeds > 0 {
             let scale = Scale {
@@ -163,22 +168,25 @@ impl Explain {
                 seeds: self.seeds,
                 confidence: self.confidence,
                 point: self.point,
+                full: self.full,
             };
-            found.ranking = Some(Ranking::new(&self.draft, &scenario, scale, &self.listener)?);
+            let from = Start { draft: &self.draft, scenario: &scenario, whole };
+            found.ranking = Some(Ranking::new(from, scale, &self.listener)?);
         }
         Ok(found)
     }
 
-    /// All but the changes, and the scenario that they start from.
-    fn begin(&self) -> Result<(Explained, Scenario), ExplainError> {
+    /// All but the changes, with the scenario that they start from and what its run was like.
+    fn begin(&self) -> Result<(Explained, Scenario, Whole), ExplainError> {
         self.check()?;
         let loaded = self.draft.resolve()?;
         let scenario = loaded.scenario.clone();
         let case = Cases::told(&self.listener).of(loaded, Leaves::Records)?;
-        Ok((self.explain(&case)?, scenario))
+        let (found, whole) = self.explain(&case)?;
+        Ok((found, scenario, whole))
     }
 
-    fn explain(&self, case: &Case) -> Result<Explained, ExplainError> {
+    fn explain(&self, case: &Case) -> Result<(Explained, Whole), ExplainError> {
         let run = case.run().map_err(LoadError::from)?;
         let recorder = &run.recorder;
         let seen = recorder.seen();
@@ -200,7 +208,8 @@ impl Explain {
         let sorted = metric.sorted_ms(&seen);
         let [subject, median_subject] = subjects(case, recorder, [&picked, &median])?;
         let half = |metric: Metric| percentile_sorted(&metric.sorted_ms(&seen), 50.0);
-        Ok(Explained {
+        let whole = Whole::new(case, &sorted, self.percentile)?;
+        let found = Explained {
             servecast: env!("CARGO_PKG_VERSION"),
             scenario: run.scenario.name.clone(),
             router: run.scenario.written().cluster.router.title(),
@@ -215,7 +224,8 @@ impl Explain {
             request: subject,
             median: (median.id != picked.id).then_some(median_subject),
             ranking: None,
-        })
+        };
+        Ok((found, whole))
     }
 
     fn check(&self) -> Result<(), LoadError> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::ExplainError;
 use super::changes::Change;
+use super::fewer::Whole;
 use super::pick::Metric;
 use super::trials::Trials;
 use crate::compare::{Basis, Difference, Draws, Pairing, Relative, Verdict, holm};
@@ -23,6 +24,17 @@ pub(super) struct Scale {
     pub(super) confidence: f64,
     /// Whether a trace is played as it was recorded.
     pub(super) point: bool,
+    /// Whether nothing is saved on requests and seeds.
+    pub(super) full: bool,
+}
+
+/// What changes start from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start<'a> {
+    pub(super) draft: &'a Draft,
+    pub(super) scenario: &'a Scenario,
+    /// What a run of it was like.
+    pub(super) whole: Whole,
 }
 
 /// A change and what came of it.
@@ -31,8 +43,10 @@ pub struct Ranked {
     /// What is changed.
     #[serde(flatten)]
     pub change: Change,
-    /// Seeds it was simulated with: less than of others where the first showed no difference.
+    /// Seeds it was simulated with: less than of others where it was given up.
     pub seeds: u32,
+    /// Why it got no more of them, if it did not.
+    pub given_up: Option<GivenUp>,
     /// The percentile of the latency without it, in ms: the mean over the seeds.
     pub now_ms: f64,
     /// The same with it.
@@ -43,7 +57,7 @@ pub struct Ranked {
     pub half_width_ms: f64,
     /// How often chance alone gives a difference as large as this.
     pub p_value: f64,
-    /// By itself: `better`, `worse`, `no difference` or `identical`.
+    /// By itself: `better`, `worse`, `no difference` or `identical`; `seems worse` where it was given up as such.
     pub verdict: &'static str,
     /// The same together with all other changes (Holm); of less load, by itself.
     pub verdict_of_all_together: &'static str,
@@ -54,6 +68,16 @@ pub struct Ranked {
     pub gpus: u64,
     /// The share of requests that are answered with it, less the share without it.
     pub answered_change: f64,
+}
+
+/// Why a change was given up before all seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GivenUp {
+    /// It changed next to nothing in the first seed, or what it changed in the first three may be chance.
+    NoDifference,
+    /// It raised the latency: by much in the first seed, or in the mean of the first three.
+    SeemsWorse,
 }
 
 /// A change that cannot be made.
@@ -72,6 +96,9 @@ pub struct Ranking {
     pub seeds: u32,
     /// Whether each seed sends a stretch that was resampled from the trace.
     pub is_resampled: bool,
+    /// How many requests of each run tell the percentile, where changes were tried on no more; with conversations, how many
+    /// of those. Nothing where they were tried on all.
+    pub num_requests: Option<u32>,
     /// How often an interval holds the truth; how often no difference that stands among all changes is chance.
     pub confidence: f64,
     /// Those of the cluster: first what is better among all, the most first; then what is worse; then what makes no
@@ -95,19 +122,19 @@ pub(super) struct Outcome {
 impl Ranking {
     /// Simulates a scenario and its changes.
     pub(super) fn new(
-        draft: &Draft,
-        scenario: &Scenario,
+        from: Start<'_>,
         scale: Scale,
         listener: &Listener,
     ) -> Result<Self, ExplainError> {
-        let mut trials = Trials::new(draft, scenario, scale);
+        let mut trials = Trials::new(from, scale);
         trials.run(listener)?;
-        let Trials { own, candidates, left_out, .. } = trials;
+        let Trials { own, candidates, left_out, num_requests, .. } = trials;
         let (mut changes, mut less_load) = (Vec::new(), None);
         let mut outcomes: Vec<(Change, Vec<Outcome>)> = Vec::new();
         for one in candidates {
             let change = one.change.clone();
             let ranked = Ranked::new(one.change, one.gpus, &one.outcomes, &own, scale);
+            let ranked = ranked.given_up(one.given_up);
             if ranked.change.is_load {
                 less_load = Some(ranked);
             } else {
@@ -120,7 +147,7 @@ impl Ranking {
         changes.sort_by(Ranked::order);
         judge_order(&mut changes, &outcomes, scale);
         let is_resampled = own.iter().any(|one| one.is_resampled);
-        Ok(Self { seeds, is_resampled, confidence, changes, less_load, left_out })
+        Ok(Self { seeds, is_resampled, num_requests, confidence, changes, less_load, left_out })
     }
 }
 
@@ -191,6 +218,7 @@ impl Ranked {
         Self {
             change,
             seeds: seeds as u32,
+            given_up: None,
             now_ms: found.mean_a,
             then_ms: found.mean_b,
             difference_ms: found.difference(),
@@ -202,6 +230,21 @@ impl Ranked {
             gpus,
             answered_change: answered(outcomes) - answered(&own[..seeds]),
         }
+    }
+
+    fn given_up(mut self, given_up: Option<GivenUp>) -> Self {
+        self.given_up = given_up;
+        if self.seems_worse() {
+            // No test says so: it did not get the seeds for one.
+            self.verdict = "seems worse";
+            self.verdict_of_all_together = self.verdict;
+        }
+        self
+    }
+
+    /// Whether it was given up because it seems to be worse.
+    pub fn seems_worse(&self) -> bool {
+        self.given_up == Some(GivenUp::SeemsWorse)
     }
 
     /// Whether a difference was found that stands among all changes.
@@ -247,6 +290,7 @@ mod tests {
             seeds: 5,
             confidence: 0.95,
             point: false,
+            full: false,
         };
         let one = |(change, outcomes): &(Change, Vec<Outcome>)| {
             Ranked::new(change.clone(), 1, outcomes, own, scale)

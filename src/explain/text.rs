@@ -270,10 +270,19 @@ pub(super) fn changes(found: &Explained, ranking: &Ranking, shown: Shown) -> Str
         lines.extend(left.map(|one| format!("Left out: {} ({})", one.name, one.why)));
     } else {
         let rest = ranking.changes.iter().filter(|one| !is_shown(one));
-        let (undecided, same): (Vec<_>, Vec<_>) = rest.partition(|one| is_undecided(one));
+        let (worse, rest): (Vec<_>, Vec<_>) = rest.partition(|one| one.seems_worse());
+        let (undecided, same): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|one| is_undecided(one));
         let names = |of: Vec<&Ranked>| {
             of.into_iter().map(|one| one.change.name.as_str()).collect::<Vec<_>>().join(", ")
         };
+        if !worse.is_empty() {
+            let each = worse
+                .iter()
+                .map(|one| format!("{} (by about {})", one.change.name, time(one.difference_ms)));
+            let each = each.collect::<Vec<_>>().join("; ");
+            lines.push(format!("Seems worse, in the first seeds: {each}."));
+        }
         if !same.is_empty() {
             lines.push(format!("No difference found: {}.", names(same)));
         }
@@ -288,17 +297,19 @@ pub(super) fn changes(found: &Explained, ranking: &Ranking, shown: Shown) -> Str
 /// The one that changes most, and the one that does for no more GPUs.
 fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
     let tried = ranking.changes.len() as u64;
+    let few = ranking.num_requests.map(|count| format!(" with num_requests = {count}"));
+    let few = few.unwrap_or_default();
     let requests = if ranking.is_resampled {
-        "stretches resampled from the trace"
+        "stretches resampled from the trace".to_owned()
     } else {
-        "the same requests"
+        format!("the same requests{few}")
     };
     let how = format!("{} seeds, {requests}", ranking.seeds);
     let note = if ranking.changes.iter().any(|one| spread(one) > 0.0) {
         let level = percent(ranking.confidence);
         format!("({how}; {tried} changes judged together at {level})")
     } else {
-        "(no seed changes these requests: it says nothing of others)".to_owned()
+        format!("(no seed changes these requests{few}: it says nothing of others)")
     };
     // A change that leaves slow requests without an answer is no remedy.
     let remedies = ranking.changes.iter().filter(|one| one.answered_change > -1e-9);

@@ -1,22 +1,25 @@
-//! The runs of changes, in rounds of seeds: what the first rounds show to make no difference is given up.
+//! The runs of changes, in rounds of seeds: what the first rounds show to be no remedy is given up.
 //!
-//! To give up what shows little never makes chance look like a difference: what is given up is taken to make none, and
+//! To give up what shows little or harm never makes chance look like a difference: what is given up is taken to make none, and
 //! what goes on is judged by all of its seeds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ExplainError;
 use super::changes::Change;
-use super::ranking::{LeftOut, Outcome, Scale, difference};
+use super::ranking::{GivenUp, LeftOut, Outcome, Scale, Start, difference};
 use crate::load::{Cases, Draft, Listener, LoadError, Note, Progress};
-use crate::resolved::Scenario;
-use crate::stats::percentile_sorted;
+use crate::stats::{mean, percentile_sorted};
 use crate::threads;
 
 /// Seeds after which changes that seem to be chance are given up.
 const SCREENED: u32 = 3;
 /// Those are given up in which chance alone gives such a difference as often as this.
 const CHANCE: f64 = 0.3;
+/// The share of the latency that a change has to move in the first seed to be worth others.
+const SLIGHT: f64 = 0.005;
+/// The share of the latency by which a change that raises it in the first seed is no remedy.
+const HARM: f64 = 0.1;
 
 /// A change that is tried.
 #[derive(Debug)]
@@ -25,8 +28,8 @@ pub(super) struct Candidate {
     pub(super) gpus: u64,
     /// What came of each seed.
     pub(super) outcomes: Vec<Outcome>,
+    pub(super) given_up: Option<GivenUp>,
     draft: Draft,
-    is_given_up: bool,
 }
 
 /// A scenario and its changes.
@@ -40,11 +43,19 @@ pub(super) struct Trials {
     pub(super) candidates: Vec<Candidate>,
     /// Those that cannot.
     pub(super) left_out: Vec<LeftOut>,
+    /// Requests or conversations of each run, where they are fewer than those of the scenario.
+    pub(super) num_requests: Option<u32>,
 }
 
 impl Trials {
     /// Of a scenario, before any run.
-    pub(super) fn new(draft: &Draft, scenario: &Scenario, scale: Scale) -> Self {
+    pub(super) fn new(from: Start<'_>, scale: Scale) -> Self {
+        let Start { draft, scenario, whole } = from;
+        let fewer = if scale.full { None } else { whole.with_fewer(draft, scenario, scale) };
+        let num_requests =
+            fewer.as_ref().and_then(|draft| draft.get(&["workload", "num_requests"]));
+        let num_requests = num_requests.and_then(toml::Value::as_integer).map(|count| count as u32);
+        let draft = fewer.as_ref().unwrap_or(draft);
         let (mut candidates, mut left_out) = (Vec::new(), Vec::new());
         for change in Change::all(draft, scenario) {
             let resolved = change.of(draft).and_then(|draft| Ok((draft.resolve()?, draft)));
@@ -52,18 +63,14 @@ impl Trials {
                 Ok((loaded, draft)) => {
                     let gpus = loaded.scenario.gpus();
                     let outcomes = Vec::new();
-                    candidates.push(Candidate {
-                        change,
-                        gpus,
-                        outcomes,
-                        draft,
-                        is_given_up: false,
-                    });
+                    let given_up = None;
+                    candidates.push(Candidate { change, gpus, outcomes, given_up, draft });
                 }
                 Err(error) => left_out.push(LeftOut::new(&change, &error)),
             }
         }
-        Self { draft: draft.clone(), scale, own: Vec::new(), candidates, left_out }
+        let (draft, own) = (draft.clone(), Vec::new());
+        Self { draft, scale, own, candidates, left_out, num_requests }
     }
 
     /// Simulates all with as many seeds as it takes, at most those of the scale.
@@ -73,10 +80,11 @@ impl Trials {
         let mut ended = 0;
         for seeds in [1, SCREENED, self.scale.seeds] {
             ended += self.round(seeds, ended, (&cases, listener))?;
-            self.give_up();
-            if seeds >= SCREENED && self.is_without_chance() {
+            let is_over = seeds >= SCREENED && self.is_without_chance();
+            if is_over || seeds >= self.scale.seeds {
                 break;
             }
+            self.give_up();
         }
         Ok(())
     }
@@ -89,7 +97,7 @@ impl Trials {
         (cases, listener): (&Cases, &Listener),
     ) -> Result<usize, ExplainError> {
         let missing = self.own.len() as u32 + 1..=seeds;
-        let going = self.candidates.iter().filter(|one| !one.is_given_up);
+        let going = self.candidates.iter().filter(|one| one.given_up.is_none());
         let drafts: Vec<&Draft> =
             std::iter::once(&self.draft).chain(going.map(|one| &one.draft)).collect();
         let runs: Vec<(&Draft, u32)> =
@@ -117,7 +125,7 @@ impl Trials {
         self.own.extend(of_next()?);
         let left_out = &mut self.left_out;
         self.candidates.retain_mut(|one| {
-            if one.is_given_up {
+            if one.given_up.is_some() {
                 return true;
             }
             match of_next() {
@@ -132,15 +140,11 @@ impl Trials {
         Ok(count)
     }
 
-    /// Gives up what is the same as without the change, and later what seems to be chance; less load is there to
-    /// compare with.
+    /// Gives up what is no remedy as far as its seeds tell; less load is there to compare with.
     fn give_up(&mut self) {
-        for one in self.candidates.iter_mut().filter(|one| !one.change.is_load) {
-            let count = one.outcomes.len();
-            let is_same = one.outcomes[..] == self.own[..count];
-            let is_screened = count >= SCREENED as usize;
-            let is_chance = || difference(&self.own, &one.outcomes, self.scale).p_value >= CHANCE;
-            one.is_given_up |= is_same || is_screened && is_chance();
+        let going = self.candidates.iter_mut().filter(|one| one.given_up.is_none());
+        for one in going.filter(|one| !one.change.is_load) {
+            one.given_up = given_up(&self.own, &one.outcomes, self.scale);
         }
     }
 
@@ -149,6 +153,30 @@ impl Trials {
         let is_same = |of: &[Outcome]| of.iter().all(|one| *one == of[0]);
         is_same(&self.own) && self.candidates.iter().all(|one| is_same(&one.outcomes))
     }
+}
+
+/// Why a change gets no more seeds than it has, if it does not.
+fn given_up(own: &[Outcome], outcomes: &[Outcome], scale: Scale) -> Option<GivenUp> {
+    let own = &own[..outcomes.len()];
+    if own == outcomes {
+        return Some(GivenUp::NoDifference);
+    }
+    let found = difference(own, outcomes, scale);
+    let is_screened = outcomes.len() >= SCREENED as usize;
+    if is_screened && found.p_value >= CHANCE {
+        return Some(GivenUp::NoDifference);
+    }
+    if scale.full {
+        return None;
+    }
+    let change = found.relative?.change;
+    if change > if is_screened { 0.0 } else { HARM } {
+        return Some(GivenUp::SeemsWorse);
+    }
+    let answers = |of: &[Outcome]| mean(&of.iter().map(|one| one.answered).collect::<Vec<f64>>());
+    let answers_alike = (answers(outcomes) - answers(own)).abs() < 1e-9;
+    let is_slight = !is_screened && answers_alike && change.abs() < SLIGHT;
+    is_slight.then_some(GivenUp::NoDifference)
 }
 
 /// What a run with the seed of this number is judged by; nothing where no request has the latency.

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use servecast::explain::{Came, Explain, ExplainError, Explained, Metric, PartKind, Ranked, Shown};
+use servecast::explain::{
+    Came, Explain, ExplainError, Explained, Metric, PartKind, Ranked, Ranking, Shown,
+};
 use servecast::load::{Draft, Listener, Note, from_text};
 use servecast::units::SimDuration;
 use servecast::{Compare, load};
@@ -204,7 +206,7 @@ fn a_small_run_is_as_worked_by_hand() {
 fn a_change_is_what_a_comparison_finds() {
     let draft = small().with("workload.arrivals.rate_per_s", 80.0).expect("a rate");
     let mut explain = Explain::new(draft.clone());
-    explain.seeds = 3;
+    (explain.seeds, explain.full) = (3, true);
     let found = explained(&explain);
     let ranking = found.ranking.as_ref().expect("changes were tried");
     let of = |name: &str| {
@@ -249,7 +251,8 @@ fn verdicts_are_of_all_changes_together() {
         let stands = servecast::compare::holm(&p_values, 0.95);
         for (one, stands) in ranking.changes.iter().zip(stands) {
             assert_eq!(one.differs(), stands, "{one:?}");
-            assert_eq!(one.is_unsure(), !stands && one.p_value < 0.05, "{one:?}");
+            let is_unsure = !stands && one.p_value < 0.05 && !one.seems_worse();
+            assert_eq!(one.is_unsure(), is_unsure, "{one:?}");
         }
         unsure += ranking.changes.iter().filter(|one| one.is_unsure()).count();
     }
@@ -267,12 +270,68 @@ fn what_makes_no_difference_is_given_up() {
     let same = of("max_num_seqs 1024 → 2048");
     assert_eq!((same.seeds, same.verdict, same.difference_ms), (1, "identical", 0.0));
     assert_eq!((ranking.seeds, of("replicas 1 → 2").seeds), (8, 8));
-    assert!(ranking.changes.iter().all(|one| [1, 3, 8].contains(&one.seeds)));
-    assert!(ranking.changes.iter().all(|one| one.seeds == 8 || !one.differs()));
+    for one in &ranking.changes {
+        assert!([1, 3, 8].contains(&one.seeds), "{one:?}");
+        assert_eq!(one.seeds < 8, one.given_up.is_some(), "{one:?}");
+        assert!(one.given_up.is_none() || !one.differs(), "{one:?}");
+    }
     // Where no seed changes anything three seeds are enough.
     let fixed = with(&BY_HAND).with("workload.num_requests", 1).expect("a number");
     let ranking = explained(&Explain::new(fixed)).ranking.expect("changes were tried");
     assert_eq!(ranking.seeds, 3);
+}
+
+#[test]
+fn what_is_given_up_is_no_remedy_with_all_seeds() {
+    // Requests wait for places: with fewer of them they wait longer.
+    let engine = "{ type = 'vllm_v1', max_model_len = 2048, max_num_batched_tokens = 2048, max_num_seqs = 16 }";
+    let mut explain = Explain::new(with(&[("cluster.engine", engine)]));
+    explain.seeds = 6;
+    let quick = explained(&explain);
+    explain.full = true;
+    let full = explained(&explain).ranking.expect("changes were tried");
+    let text = quick.to_string();
+    assert!(text.contains("Seems worse, in the first seeds: "), "{text}");
+    let quick = quick.ranking.expect("changes were tried");
+    assert!(quick.changes.iter().any(Ranked::seems_worse), "{quick:#?}");
+    assert!(!full.changes.iter().any(Ranked::seems_worse));
+    let runs = |of: &Ranking| of.changes.iter().map(|one| one.seeds).sum::<u32>();
+    assert!(runs(&quick) < runs(&full));
+    for one in &quick.changes {
+        let same = full.changes.iter().find(|other| other.change == one.change);
+        let same = same.expect("the same changes are tried");
+        if one.given_up.is_some() {
+            assert!(!same.is_better(), "{one:?} {same:?}");
+        } else {
+            let figures = |of: &Ranked| (of.now_ms, of.then_ms, of.p_value, of.seeds);
+            assert_eq!(figures(one), figures(same));
+        }
+    }
+}
+
+#[test]
+fn changes_are_tried_on_as_many_requests_as_tell_the_percentile() {
+    let short = "{ type = 'fixed', input_tokens = 20, output_tokens = 2 }";
+    let tried_on = |arrivals: &str, full: bool| {
+        let settings = [
+            ("workload.num_requests", "4100"),
+            ("workload.lengths", short),
+            ("workload.arrivals", arrivals),
+        ];
+        let mut explain = Explain::new(with(&settings));
+        (explain.percentile, explain.seeds, explain.full) = (50.0, 3, full);
+        let found = explained(&explain);
+        (found.ranking.as_ref().expect("changes were tried").num_requests, found.to_string())
+    };
+    let steady = "{ type = 'poisson', rate_per_s = 300.0 }";
+    let (count, text) = tried_on(steady, false);
+    assert_eq!(count, Some(2000));
+    assert!(text.contains("the same requests with num_requests = 2000"), "{text}");
+    assert_eq!(tried_on(steady, true).0, None);
+    // Of a burst those that come first do not wait as long as half of all; a day has its hours.
+    assert_eq!(tried_on("{ type = 'all_at_once' }", false).0, None);
+    let day = "{ type = 'sine', rate_per_s = 60.0, amplitude = 0.1, period_s = 40.0 }";
+    assert_eq!(tried_on(day, false).0, None);
 }
 
 #[test]
