@@ -43,6 +43,9 @@ pub struct Change {
     pub set: Vec<String>,
     /// Whether it is less load, which is no setting of the cluster.
     pub is_load: bool,
+    /// Whether it does nothing but hide the host's time behind the device's, or no longer.
+    #[serde(skip)]
+    pub(super) is_of_host: bool,
     #[serde(skip)]
     settings: Vec<Override>,
 }
@@ -50,7 +53,7 @@ pub struct Change {
 impl Change {
     fn new(name: impl Into<String>, settings: Vec<Override>) -> Self {
         let set = settings.iter().map(ToString::to_string).collect();
-        Self { name: name.into(), set, is_load: false, settings }
+        Self { name: name.into(), set, is_load: false, is_of_host: false, settings }
     }
 
     /// One that sets nothing.
@@ -184,7 +187,7 @@ impl From<'_> {
                     self.scenario.workload.classes.iter().any(|class| class.priority != 0);
                 all.extend(has_priorities.then(|| self.named("policy", engine.policy, other)));
                 all.push(self.switched("enable_prefix_caching", engine.enable_prefix_caching));
-                all.push(self.switched("async_scheduling", engine.async_scheduling));
+                all.push(self.hidden_host("async_scheduling", engine.async_scheduling));
                 all
             }
             EngineConfig::Sglang(engine) => {
@@ -206,7 +209,7 @@ impl From<'_> {
                 );
                 all.push(self.switched("disable_radix_cache", engine.disable_radix_cache));
                 let serial = engine.disable_overlap_schedule;
-                all.push(self.switched("disable_overlap_schedule", serial));
+                all.push(self.hidden_host("disable_overlap_schedule", serial));
                 all
             }
             EngineConfig::VllmV0(_) => {
@@ -251,6 +254,11 @@ impl From<'_> {
 
     fn switched(&self, key: &str, now: bool) -> Change {
         Change::new(format!("{key} {}", steps(now, !now)), self.everywhere(key, !now))
+    }
+
+    /// A switch that decides whether the host works while the device does.
+    fn hidden_host(&self, key: &str, now: bool) -> Change {
+        Change { is_of_host: true, ..self.switched(key, now) }
     }
 
     /// Another one of several values with names.

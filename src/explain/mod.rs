@@ -9,7 +9,8 @@
 //!   off.
 //! * [`Sight`]: what was going on around it. The run is simulated once more, with an observer that follows two requests.
 //! * [`Ranking`]: one setting at a time is changed ([`Change`]), and simulated with the same requests under several seeds.
-//!   Changes that break a rule of the scenario are left out. All are judged together ([`holm`](crate::compare::holm)).
+//!   Changes that break a rule of the scenario are left out, and those of which the model says nothing are not judged. All
+//!   others are judged together ([`holm`](crate::compare::holm)).
 //!
 //! Left out: what two changes do together.
 
@@ -17,6 +18,7 @@ mod account;
 mod changes;
 mod error;
 mod fewer;
+mod host;
 mod paths;
 mod pick;
 mod question;

@@ -80,7 +80,7 @@ pub enum GivenUp {
     SeemsWorse,
 }
 
-/// A change that cannot be made.
+/// A change that is not tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// Which.
@@ -108,6 +108,8 @@ pub struct Ranking {
     pub less_load: Option<Ranked>,
     /// Those that break a rule of the scenario.
     pub left_out: Vec<LeftOut>,
+    /// Those of which the model in use cannot tell what they do.
+    pub not_judged: Vec<LeftOut>,
 }
 
 /// What a run is judged by.
@@ -128,7 +130,7 @@ impl Ranking {
     ) -> Result<Self, ExplainError> {
         let mut trials = Trials::new(from, scale);
         trials.run(listener)?;
-        let Trials { own, candidates, left_out, num_requests, .. } = trials;
+        let Trials { own, candidates, left_out, not_judged, num_requests, .. } = trials;
         let (mut changes, mut less_load) = (Vec::new(), None);
         let mut outcomes: Vec<(Change, Vec<Outcome>)> = Vec::new();
         for one in candidates {
@@ -147,7 +149,16 @@ impl Ranking {
         changes.sort_by(Ranked::order);
         judge_order(&mut changes, &outcomes, scale);
         let is_resampled = own.iter().any(|one| one.is_resampled);
-        Ok(Self { seeds, is_resampled, num_requests, confidence, changes, less_load, left_out })
+        Ok(Self {
+            seeds,
+            is_resampled,
+            num_requests,
+            confidence,
+            changes,
+            less_load,
+            left_out,
+            not_judged,
+        })
     }
 }
 

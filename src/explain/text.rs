@@ -291,6 +291,8 @@ pub(super) fn changes(found: &Explained, ranking: &Ranking, shown: Shown) -> Str
             lines.push(format!("Undecided, with these seeds: {names}. --all shows by how much."));
         }
     }
+    let untold = ranking.not_judged.iter();
+    lines.extend(untold.map(|one| format!("Not judged: {} ({}).", one.name, one.why)));
     lines.into_iter().map(|line| line + "\n").collect()
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ExplainError;
 use super::changes::Change;
+use super::host::why_not_judged;
 use super::ranking::{GivenUp, LeftOut, Outcome, Scale, Start, difference};
 use crate::load::{Cases, Draft, Listener, LoadError, Note, Progress};
 use crate::stats::{mean, percentile_sorted};
@@ -43,6 +44,8 @@ pub(super) struct Trials {
     pub(super) candidates: Vec<Candidate>,
     /// Those that cannot.
     pub(super) left_out: Vec<LeftOut>,
+    /// Those of which the model says nothing.
+    pub(super) not_judged: Vec<LeftOut>,
     /// Requests or conversations of each run, where they are fewer than those of the scenario.
     pub(super) num_requests: Option<u32>,
 }
@@ -56,8 +59,13 @@ impl Trials {
             fewer.as_ref().and_then(|draft| draft.get(&["workload", "num_requests"]));
         let num_requests = num_requests.and_then(toml::Value::as_integer).map(|count| count as u32);
         let draft = fewer.as_ref().unwrap_or(draft);
-        let (mut candidates, mut left_out) = (Vec::new(), Vec::new());
+        let (mut candidates, mut left_out, mut not_judged) = (Vec::new(), Vec::new(), Vec::new());
+        let untold = why_not_judged(scenario);
         for change in Change::all(draft, scenario) {
+            if let Some(why) = untold.as_ref().filter(|_| change.is_of_host) {
+                not_judged.push(LeftOut::new(&change, why));
+                continue;
+            }
             let resolved = change.of(draft).and_then(|draft| Ok((draft.resolve()?, draft)));
             match resolved {
                 Ok((loaded, draft)) => {
@@ -70,7 +78,7 @@ impl Trials {
             }
         }
         let (draft, own) = (draft.clone(), Vec::new());
-        Self { draft, scale, own, candidates, left_out, num_requests }
+        Self { draft, scale, own, candidates, left_out, not_judged, num_requests }
     }
 
     /// Simulates all with as many seeds as it takes, at most those of the scale.

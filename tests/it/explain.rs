@@ -202,9 +202,59 @@ fn a_small_run_is_as_worked_by_hand() {
     assert!(slow.is_at_percentile);
 }
 
+/// A host that takes time for each step.
+const HOST: &str = "{ schedule_us = 300.0, launch_us = 200.0, post_process_us = 200.0 }";
+
+#[test]
+fn what_hides_the_host_is_judged_where_the_host_takes_time() {
+    let sglang = "{ type = 'sglang', context_length = 2048 }";
+    let ranking = |settings: &[(&str, &str)]| {
+        let mut explain = Explain::new(with(settings));
+        explain.seeds = 3;
+        let found = explained(&explain);
+        let text = found.to_string();
+        (found.ranking.expect("changes were tried"), text)
+    };
+    let step_time = "cluster.step_time";
+    let constant = "{ type = 'roofline', calibration = { per_step_us = 860.0 } }";
+    let factors = "{ type = 'roofline', calibration = { products = 1.2 } }";
+    let [asynchronous, overlap] =
+        ["async_scheduling true → false", "disable_overlap_schedule false → true"];
+    for (settings, name, why) in [
+        (
+            &[(step_time, constant)][..],
+            asynchronous,
+            "the calibration takes the host as a constant: per_step_us = 860",
+        ),
+        (&[(step_time, constant), ("cluster.engine", sglang)], overlap, "per_step_us = 860"),
+        (&[(step_time, factors)], asynchronous, "the calibration holds the host's time"),
+        (&[], asynchronous, "the step times of `linear` hold the host's time"),
+        (&[(step_time, "{ type = 'roofline' }")], asynchronous, "the host of a step takes no time"),
+        // Once is no time of the steps.
+        (&[("cluster.engine.host", "{ warm_up_us = 1e5 }")], asynchronous, "`linear` hold"),
+    ] {
+        let (ranking, text) = ranking(settings);
+        let [one] = &ranking.not_judged[..] else { panic!("{:?}", ranking.not_judged) };
+        assert_eq!(one.name, name);
+        assert!(one.why.contains(why), "{}", one.why);
+        assert!(text.contains(&format!("Not judged: {name} ({}", one.why)), "{text}");
+        assert!(ranking.changes.iter().all(|one| one.change.name != name), "{name}");
+    }
+    for engine in [
+        format!("{{ type = 'vllm_v1', max_model_len = 2048, host = {HOST} }}"),
+        format!("{{ type = 'sglang', context_length = 2048, host = {HOST} }}"),
+    ] {
+        let (ranking, text) = ranking(&[(step_time, constant), ("cluster.engine", &engine)]);
+        assert_eq!(ranking.not_judged, []);
+        assert!(!text.contains("Not judged"), "{text}");
+        let mut names = ranking.changes.iter().map(|one| one.change.name.as_str());
+        assert!(names.any(|name| [asynchronous, overlap].contains(&name)), "{engine}");
+    }
+}
+
 #[test]
 fn a_change_is_what_a_comparison_finds() {
-    let draft = small().with("workload.arrivals.rate_per_s", 80.0).expect("a rate");
+    let draft = with(&[("workload.arrivals.rate_per_s", "80.0"), ("cluster.engine.host", HOST)]);
     let mut explain = Explain::new(draft.clone());
     (explain.seeds, explain.full) = (3, true);
     let found = explained(&explain);
