@@ -75,4 +75,4 @@ pub use summary::{Cautions, KeptSlo, KeptSlos, Summary};
 pub use tiers::{ReplicaTiers, TierLog, TierReport, TierTokens};
 pub use timeline::Timeline;
 pub use transfers::{Carried, TransferReport};
-pub use warnings::{Caution, TooLong, Warnings};
+pub use warnings::{Caution, TooLong, Warning, WarningKind, Warnings};

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::coverage::StepCoverage;
 use super::cut::CutAnswers;
@@ -102,6 +102,38 @@ pub struct Warnings {
     /// What the run asked of its replicas, for a calibration that is made on it.
     #[serde(skip)]
     pub demand: Option<Demand>,
+}
+
+/// What a warning is of: runs that are warned of alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// Requests that were not answered in full.
+    Losses,
+    /// Prompts that no replica takes.
+    TooLong,
+    /// Answers that an engine ended before they were over.
+    Cut,
+    /// What the scenario leaves unpriced.
+    Caveat,
+    /// Steps beyond the measured shapes.
+    Extrapolation,
+    /// A load near what can be served.
+    Saturation,
+    /// KV memory that is just enough, or just too small.
+    KvMemory,
+    /// KV memory that nobody counted.
+    KvCapacity,
+}
+
+/// Something that a run is warned of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What it is of.
+    pub kind: WarningKind,
+    /// In words: a sentence.
+    pub text: String,
 }
 
 impl Caution {
@@ -244,21 +276,29 @@ impl Warnings {
 
     /// In words, one sentence a warning.
     pub fn texts(&self) -> Vec<String> {
-        let losses = self.losses.iter().map(ToString::to_string);
-        let losses = losses.chain(self.too_long.iter().map(ToString::to_string));
-        let cut = (!self.cut.is_none()).then(|| self.cut.to_string());
-        let mut texts: Vec<String> =
-            losses.chain(cut).chain(self.caveats.iter().map(ToString::to_string)).collect();
-        texts.extend(self.extrapolation_text());
-        texts.extend(self.saturation_text());
-        texts.extend(self.kv_text());
-        if self.kv_capacity_is_derived {
-            texts.push(format!(
-                "KV capacity is derived, not read from a server's log; {} of it",
-                self.kv_share()
-            ));
-        }
-        texts
+        self.each().into_iter().map(|warning| warning.text).collect()
+    }
+
+    /// Each with what it is of.
+    pub fn each(&self) -> Vec<Warning> {
+        use WarningKind as Kind;
+        let losses = self.losses.iter().map(|losses| (Kind::Losses, losses.to_string()));
+        let too_long = self.too_long.iter().map(|long| (Kind::TooLong, long.to_string()));
+        let cut = (!self.cut.is_none()).then(|| (Kind::Cut, self.cut.to_string()));
+        let caveats = self.caveats.iter().map(|caveat| (Kind::Caveat, caveat.to_string()));
+        let derived = self.kv_capacity_is_derived.then(|| {
+            let share = self.kv_share();
+            format!("KV capacity is derived, not read from a server's log; {share} of it")
+        });
+        let limits = [
+            (Kind::Extrapolation, self.extrapolation_text()),
+            (Kind::Saturation, self.saturation_text()),
+            (Kind::KvMemory, self.kv_text()),
+            (Kind::KvCapacity, derived),
+        ];
+        let limits = limits.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
+        let all = losses.chain(too_long).chain(cut).chain(caveats).chain(limits);
+        all.map(|(kind, text)| Warning { kind, text }).collect()
     }
 
     /// How many steps were extrapolated, if some were.

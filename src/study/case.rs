@@ -278,6 +278,19 @@ impl Case {
         Ok(caution.warnings(&self.scenario, &counts))
     }
 
+    /// Simulates it and gives its figures, with what they hang on; records of many requests are not kept
+    /// ([`Recorder::of_figures`]).
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn figures_and_warnings(&self) -> Result<(Figures, Warnings), StudyError> {
+        let mut recorder = Recorder::of_figures(&self.scenario);
+        let mut caution = Caution::new(&self.scenario, self.costs.to_vec());
+        let counts = self.observe(&mut (&mut recorder, &mut caution))?;
+        let warnings = caution.warnings(&self.scenario, &counts);
+        Ok((self.recorded(counts, recorder)?.figures(), warnings))
+    }
+
     /// Simulates it and gives its figures; records of many requests are not kept
     /// ([`Recorder::of_figures`]).
     ///

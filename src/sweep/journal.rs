@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::error::SweepError;
 use super::key::digest;
 use crate::load::{Listener, Note};
+use crate::metrics::Warning;
 use crate::study::Figures;
 
 /// A run that has ended.
@@ -33,6 +34,9 @@ pub struct Entry {
     pub scenario: String,
     /// What came of it.
     pub outcome: Outcome,
+    /// What its figures hang on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }
 
 /// What came of a run.
@@ -100,7 +104,7 @@ const CHECK: &str = ",\"check\":\"";
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// Of runs that were simulated, by their keys. Runs that failed are tried again: the reason may be gone.
-    figures: HashMap<String, Figures>,
+    figures: HashMap<String, (Figures, Vec<Warning>)>,
     /// What it says last of each run of this sweep: its key, and the error.
     told: HashMap<(u32, u32), (String, Option<String>)>,
 }
@@ -113,13 +117,14 @@ impl Known {
                 known.told.insert(entry.run(), entry.telling());
             }
             if let Outcome::Figures(figures) = entry.outcome {
-                known.figures.insert(entry.scenario, figures);
+                known.figures.insert(entry.scenario, (figures, entry.warnings));
             }
         }
         known
     }
 
-    pub(super) fn figures(&self, scenario: &str) -> Option<&Figures> {
+    /// The figures of a run, with what they hang on.
+    pub(super) fn figures(&self, scenario: &str) -> Option<&(Figures, Vec<Warning>)> {
         self.figures.get(scenario)
     }
 

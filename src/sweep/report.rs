@@ -13,6 +13,7 @@ use super::plan::{Plan, Shard};
 use super::results::{Results, number, text};
 use super::summary::{Estimate, Estimator};
 use crate::load::Listener;
+use crate::metrics::{Warning, WarningKind};
 
 /// The figures that are shown where none is asked for, if the runs have them.
 pub const USUAL: [&str; 8] = [
@@ -68,6 +69,8 @@ pub struct PointReport {
     pub runs: usize,
     /// Why runs failed.
     pub errors: Vec<String>,
+    /// What its runs are warned of, once for each kind: what is said of the first of them.
+    pub warnings: Vec<Warning>,
     /// In the order in which runs tell them.
     figures: Vec<Option<Estimate>>,
     /// Their names, which all points share.
@@ -98,6 +101,7 @@ impl Results {
                 settings: point.settings.into_iter().map(|(_, value)| value).collect(),
                 runs: runs.len(),
                 errors: runs.iter().filter_map(Entry::error).map(str::to_owned).collect(),
+                warnings: first_of_each_kind(runs),
                 figures: names.iter().map(&mut estimate).collect(),
                 names: names.clone(),
             }
@@ -168,6 +172,7 @@ impl Report {
                 "settings": settings.collect::<Map<_, _>>(),
                 "runs": point.runs,
                 "errors": point.errors,
+                "warnings": point.warnings,
                 "figures": figures.collect::<Map<_, _>>(),
             })
         };
@@ -202,6 +207,22 @@ impl PointReport {
     pub fn text(&self, axis: usize) -> String {
         self.settings.get(axis).map(text).unwrap_or_default()
     }
+}
+
+/// What runs are warned of, the first of each kind.
+fn first_of_each_kind(runs: &[Entry]) -> Vec<Warning> {
+    let mut found: Vec<Warning> = Vec::new();
+    for warning in runs.iter().flat_map(|run| &run.warnings) {
+        // Caveats of one kind are of different things.
+        let is_known = |known: &Warning| match known.kind {
+            WarningKind::Caveat => known == warning,
+            kind => kind == warning.kind,
+        };
+        if !found.iter().any(is_known) {
+            found.push(warning.clone());
+        }
+    }
+    found
 }
 
 /// The last keys of the paths that are varied; whole paths where two end alike.

@@ -1,5 +1,6 @@
 //! The runs of a sweep that have ended, and the table of them: one row per run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use toml::Value;
@@ -10,7 +11,7 @@ use super::journal::{self, Entry};
 use super::plan::{Plan, Point, Points, Shard};
 use crate::io::results::{Cells, NamedCells};
 use crate::load::{Listener, Note};
-use crate::metrics::Losses;
+use crate::metrics::{Losses, Warning, WarningKind};
 use crate::sim::Counts;
 use crate::study::CUT_ANSWERS;
 
@@ -110,7 +111,34 @@ impl Results {
         if failed > 0 && failed < of {
             texts.push(format!("{failed} of {of} runs failed (column `error`)"));
         }
+        texts.extend(self.warnings_of_runs(lossy > 0));
         texts.into_iter().map(Note::Warning).collect()
+    }
+
+    /// What runs are warned of, once for each kind: how many points, and what is said of the first of them. What figures tell
+    /// of answers that were cut, and of losses, is not told again; caveats are told while runs are loaded.
+    fn warnings_of_runs(&self, tells_losses: bool) -> Vec<String> {
+        let mut kinds: BTreeMap<WarningKind, (BTreeSet<u32>, &Entry, &str)> = BTreeMap::new();
+        for entry in &self.entries {
+            for Warning { kind, text } in &entry.warnings {
+                let first = || (BTreeSet::new(), entry, text.as_str());
+                kinds.entry(*kind).or_insert_with(first).0.insert(entry.point);
+            }
+        }
+        let is_told = |kind: &WarningKind| match kind {
+            WarningKind::Cut | WarningKind::Caveat => true,
+            WarningKind::Losses => tells_losses,
+            _ => false,
+        };
+        kinds.retain(|kind, _| !is_told(kind));
+        let points = self.entries.chunk_by(|one, next| one.point == next.point).count();
+        let has_seeds = self.manifest.plan.seeds > 1;
+        let line = |(concerned, first, text): (BTreeSet<u32>, &Entry, &str)| {
+            let (count, point, seed) = (concerned.len(), first.point, first.seed_number);
+            let seed = if has_seeds { format!(", run {seed}") } else { String::new() };
+            format!("{count} of {points} points; the first is point {point}{seed}: {text}")
+        };
+        kinds.into_values().map(line).collect()
     }
 
     /// Whether the sweep says anything.

@@ -14,6 +14,7 @@ use super::results::Results;
 use super::study::Sweep;
 use super::watch::Watch;
 use crate::load::{Cases, Draft, Leaves, Listener, LoadError, Loaded};
+use crate::metrics::{Warning, Warnings};
 use crate::scenario::ScenarioFile;
 use crate::study::Figures;
 use crate::threads;
@@ -170,16 +171,16 @@ impl<'a> Runs<'a> {
         let (scenario, loaded) = self.key(&draft)?;
         self.any_loaded.fetch_or(loaded.is_ok(), Ordering::Relaxed);
         let before = kept.and_then(|(_, known)| known.figures(&scenario));
-        let outcome = match (before, loaded) {
-            (Some(figures), _) => {
+        let (outcome, warnings) = match (before, loaded) {
+            (Some((figures, warnings)), _) => {
                 self.reused.fetch_add(1, Ordering::Relaxed);
-                Outcome::Figures(figures.clone())
+                (Outcome::Figures(figures.clone()), warnings.clone())
             }
             (None, Ok(loaded)) => self.simulate(loaded),
-            (None, Err(error)) => Outcome::Error(self.watch.line(error)),
+            (None, Err(error)) => (Outcome::Error(self.watch.line(error)), Vec::new()),
         };
         let (sweep, seed) = (sweep.to_owned(), draft.seed().0);
-        let entry = Entry { sweep, point, seed_number: number, seed, scenario, outcome };
+        let entry = Entry { sweep, point, seed_number: number, seed, scenario, outcome, warnings };
         if let Some((journal, known)) = kept
             && !known.is_told(&entry)
         {
@@ -189,22 +190,20 @@ impl<'a> Runs<'a> {
     }
 
     /// A run whose simulation breaks one of its own laws fails alone.
-    fn simulate(&self, loaded: Loaded) -> Outcome {
-        let figures = || -> Result<Figures, LoadError> {
-            Ok(self.memory.cases.of(loaded, Leaves::Figures)?.figures()?)
+    fn simulate(&self, loaded: Loaded) -> (Outcome, Vec<Warning>) {
+        let figures = || -> Result<(Figures, Warnings), LoadError> {
+            Ok(self.memory.cases.of(loaded, Leaves::Figures)?.figures_and_warnings()?)
         };
-        match panic::catch_unwind(AssertUnwindSafe(figures)) {
-            Ok(Ok(figures)) => Outcome::Figures(figures),
-            Ok(Err(error)) => Outcome::Error(self.watch.line(error)),
+        let error = match panic::catch_unwind(AssertUnwindSafe(figures)) {
+            Ok(Ok((figures, warnings))) => return (Outcome::Figures(figures), warnings.each()),
+            Ok(Err(error)) => self.watch.line(error),
             Err(cause) if threads::is_stop(&*cause) => panic::resume_unwind(cause),
             Err(cause) => {
                 let text = cause.downcast_ref::<String>().map(String::as_str);
                 let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
-                Outcome::Error(format!(
-                    "the simulation broke a law of its own: {}",
-                    text.unwrap_or_default()
-                ))
+                format!("the simulation broke a law of its own: {}", text.unwrap_or_default())
             }
-        }
+        };
+        (Outcome::Error(error), Vec::new())
     }
 }

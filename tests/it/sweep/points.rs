@@ -187,6 +187,39 @@ fn a_changed_design_takes_what_is_known_and_a_changed_file_is_read_again() {
 }
 
 #[test]
+fn what_runs_are_warned_of_is_told_once_for_each_kind() {
+    // One request at a time, of 1.1 + 9 · 1.01 ms: no more than 98 a second are served.
+    let engine = "engine = { type = \"vllm_v1\", max_num_seqs = 1 }\n";
+    let cli = Cli::new().file("s.toml", format!("{SCENARIO}{engine}"));
+    let words = "sweep s.toml --vary workload.arrivals.rate_per_s=10,200,400 --seeds 2 \
+                 --output-dir out --format json";
+    let ran = cli.words(words).expect_exit(0);
+    let told = |stderr: &str| -> Vec<String> {
+        let lines = stderr.lines().filter(|line| line.contains("% of capacity"));
+        lines.map(str::to_owned).collect()
+    };
+    let first = told(&ran.stderr());
+    let [line] = &first[..] else { panic!("{first:?}") };
+    let text = line.strip_prefix("warning: 2 of 3 points; the first is point 1, run 1: ").unwrap();
+    let alone = "run s.toml --no-files --set workload.arrivals.rate_per_s=200";
+    let alone = cli.words(alone).expect_exit(0).stderr();
+    assert!(alone.lines().any(|own| own == format!("warning: {text}")), "{alone}");
+    let report: Value = serde_json::from_str(&ran.stdout()).unwrap();
+    let of_point = |point: usize| {
+        let warnings = report["points"][point]["warnings"].as_array().unwrap();
+        let mut texts = warnings.iter().filter(|one| one["kind"] == "saturation");
+        (texts.next().map(|one| one["text"].as_str().unwrap().to_owned()), texts.count())
+    };
+    assert_eq!((of_point(0), of_point(1)), ((None, 0), (Some(text.to_owned()), 0)));
+    assert!(of_point(2).0.is_some());
+    // Runs that were known before, and those of parts that are joined, are warned of alike.
+    let again = cli.words(words).expect_exit(0);
+    assert_eq!((told(&again.stderr()), again.stdout()), (first.clone(), ran.stdout()));
+    let merged = cli.words("merge out --output-dir whole --format json").expect_exit(0);
+    assert_eq!((told(&merged.stderr()), merged.stdout()), (first, ran.stdout()));
+}
+
+#[test]
 fn metrics_that_are_asked_for_are_printed() {
     let cli = Cli::with_scenario();
     let words = "sweep s.toml --seeds 2 --metric p95_itl_ms --metric steps --output-dir out";
