@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::{Checkpoint as ModelSpec, QuantizedWeights};
+use super::checkpoint::{Checkpoint as ModelSpec, Packing, QuantizedWeights};
 use super::precision::{Module, Scheme};
 
 /// What the matrices of a model are stored in (vLLM's and SGLang's `--quantization`).
@@ -21,6 +21,31 @@ pub enum Format {
 }
 
 impl Format {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::None, Self::Fp8, Self::Nvfp4, Self::Mxfp4];
+
+    /// Its name in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Fp8 => "fp8",
+            Self::Nvfp4 => "nvfp4",
+            Self::Mxfp4 => "mxfp4",
+        }
+    }
+
+    /// What most quantised matrices of a checkpoint are stored in; nothing of formats that have no name here, such as
+    /// groups of integers.
+    pub fn of_checkpoint(model: &ModelSpec) -> Option<Self> {
+        match model.main_packing() {
+            None => model.quantization.is_none().then_some(Self::None),
+            Some(Packing::Fp8 | Packing::Fp8Blocks { .. }) => Some(Self::Fp8),
+            Some(Packing::Nvfp4) => Some(Self::Nvfp4),
+            Some(Packing::Mxfp4) => Some(Self::Mxfp4),
+            Some(Packing::Mxfp8 | Packing::Int8 | Packing::IntGroups { .. }) => None,
+        }
+    }
+
     /// The scheme and the modules that it converts in a model.
     ///
     /// In 4 bits, mixtures of experts and models with latent attention keep the projections of attention as

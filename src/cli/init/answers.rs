@@ -7,6 +7,7 @@ use super::{EngineName, InitArguments, text};
 use crate::cli::failure::Failure;
 use crate::io::traces::{self, TraceOptions};
 use crate::load::{self, Changes};
+use crate::model::Format;
 use crate::problem::Problem;
 use crate::profiles;
 
@@ -20,6 +21,7 @@ pub(super) struct Answers {
     pub(super) model: String,
     /// As the scenario has it: a name of the catalogue, or a path.
     pub(super) gpu: String,
+    pub(super) quantization: Quantization,
     pub(super) engine: EngineName,
     pub(super) tp: u32,
     /// Tensor-parallel sizes of a node that hold the model.
@@ -30,6 +32,17 @@ pub(super) struct Answers {
     pub(super) ttft: f64,
     /// SLO in ms.
     pub(super) tpot: f64,
+}
+
+/// What the matrices of the model are stored in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quantization {
+    /// As in the checkpoint, of which nobody asked.
+    Own,
+    /// As in the checkpoint, which is what was asked for.
+    Known(Format),
+    /// In another format.
+    Other(Format),
 }
 
 /// The requests.
@@ -78,6 +91,7 @@ impl Answers {
                 gpu(name).map_err(|problem| problem.to_string())
             })?,
         };
+        let quantization = quantization(&model, given, asker)?;
         let engine = match given.engine {
             Some(engine) => engine,
             None => asker.ask("Engine, vllm or sglang", EngineName::Vllm, "vllm", engine)?,
@@ -85,6 +99,7 @@ impl Answers {
         let mut draft = Self {
             model,
             gpu,
+            quantization,
             engine,
             tp: 1,
             sizes: Vec::new(),
@@ -118,6 +133,12 @@ impl Answers {
         let engine = match self.engine {
             EngineName::Vllm => "vLLM",
             EngineName::Sglang => "SGLang",
+        };
+        let model = match self.quantization {
+            Quantization::Own => model.clone(),
+            Quantization::Known(format) | Quantization::Other(format) => {
+                format!("{model} in {}", words(format))
+            }
         };
         let gpus = if *tp == 1 { gpu.clone() } else { format!("{tp} {gpu}") };
         let each =
@@ -266,6 +287,50 @@ fn model(name: &str) -> Result<String, Problem> {
     }
 }
 
+/// What the matrices are stored in; those of the checkpoint if nobody says.
+fn quantization(
+    model: &str,
+    given: &InitArguments,
+    asker: &mut Asker<'_>,
+) -> Result<Quantization, Failure> {
+    let spec = load::model("", model, Path::new("")).map_err(|problem| at("--model", &problem))?;
+    let own = spec.as_ref().and_then(Format::of_checkpoint);
+    let shown = match own {
+        Some(format) => format!("as in the checkpoint: {}", format.name()),
+        None => "as in the checkpoint".to_owned(),
+    };
+    let asked = match given.quantization {
+        Some(format) => Some(format),
+        None => asker.ask("Quantization, none, fp8, nvfp4 or mxfp4", None, &shown, |name| {
+            format(name).map(Some)
+        })?,
+    };
+    Ok(match asked {
+        None => Quantization::Own,
+        Some(format) if own == Some(format) => Quantization::Known(format),
+        Some(format) => Quantization::Other(format),
+    })
+}
+
+/// The format of a name.
+fn format(name: &str) -> Result<Format, String> {
+    let lower = name.to_lowercase();
+    let found = Format::ALL.into_iter().find(|format| format.name() == lower);
+    found.ok_or_else(|| {
+        let near = profiles::closest(&lower, Format::ALL.iter().map(|format| format.name()));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        format!("must be none, fp8, nvfp4 or mxfp4, got `{name}`{near}")
+    })
+}
+
+/// A format in a title.
+fn words(format: Format) -> &'static str {
+    match format {
+        Format::None => "16 bits",
+        other => other.name(),
+    }
+}
+
 /// The name of a GPU that is known.
 fn gpu(name: &str) -> Result<String, Problem> {
     if load::gpu("", name, Path::new(""))?.is_some() {
@@ -286,4 +351,20 @@ fn engine(name: &str) -> Result<EngineName, String> {
 
 fn at(option: &str, problem: &Problem) -> Failure {
     Failure::input(format!("{option}: {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_go_by_their_names_in_scenarios() {
+        for known in Format::ALL {
+            let name = toml::Value::try_from(known).expect("a word").to_string();
+            assert_eq!(format(name.trim_matches('"')), Ok(known));
+        }
+        assert_eq!(format("NVFP4"), Ok(Format::Nvfp4));
+        let refused = format("fp6").expect_err("there is none");
+        assert_eq!(refused, "must be none, fp8, nvfp4 or mxfp4, got `fp6`; did you mean `fp8`?");
+    }
 }

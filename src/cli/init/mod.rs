@@ -7,6 +7,7 @@ mod text;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use self::answers::Answers;
@@ -16,12 +17,14 @@ use super::replace;
 use super::terminal::print;
 use super::trace::ColumnArguments;
 use crate::io::output;
+use crate::model::Format;
 
 /// `servecast init`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     servecast init\n  \
     servecast init chat.toml --model Qwen/Qwen3-32B --gpu H100 --tp 2 --rate 4\n  \
+    servecast init fp8.toml --model Qwen/Qwen3-32B --gpu H100 --quantization fp8\n  \
     servecast init replay.toml --model Qwen/Qwen3-8B --gpu A100-SXM4-80GB --trace log.csv\n\n\
     On a terminal, init asks for what no option says. Otherwise it takes the defaults.\n\
     `servecast profile list` lists models and GPUs.")]
@@ -38,6 +41,9 @@ pub(super) struct InitArguments {
     /// GPU of the catalogue, or a TOML file of your own [default: H100]
     #[arg(long)]
     gpu: Option<String>,
+    /// What the matrices of the model are stored in [default: as in the checkpoint]
+    #[arg(long, value_name = "FORMAT", ignore_case = true)]
+    quantization: Option<Format>,
     /// The engine [default: vllm]
     #[arg(long)]
     engine: Option<EngineName>,
@@ -88,6 +94,22 @@ impl InitArguments {
             )));
         }
         Ok(())
+    }
+}
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Self::None => "16 bits",
+            Self::Fp8 => "8-bit floats",
+            Self::Nvfp4 => "4-bit floats with a scale for 16 weights",
+            Self::Mxfp4 => "4-bit floats with a scale for 32 weights",
+        };
+        Some(PossibleValue::new(self.name()).help(help))
     }
 }
 

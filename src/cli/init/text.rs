@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::EngineName;
-use super::answers::{Answers, Traffic};
+use super::answers::{Answers, Quantization, Traffic};
 use crate::io::traces::TraceOptions;
 
 /// The scenario of these answers, in TOML.
@@ -27,7 +27,7 @@ pub(super) fn scenario(answers: &Answers) -> String {
          [cluster]\n\
          # Names of `servecast profile list`, or files of your own: a config.json, a GPU in TOML.\n\
          model = {}\n\
-         gpu = {}\n\
+         gpu = {}\n{}\
          # GPUs of each replica, and how many replicas there are.\n\
          tensor_parallel_size = {tp}\n\
          replicas = {replicas}\n\
@@ -43,12 +43,28 @@ pub(super) fn scenario(answers: &Answers) -> String {
          goodput = {{ ttft = {ttft}, tpot = {tpot} }}\n",
         word(model),
         word(gpu),
+        quantization(answers.quantization),
         match answers.engine {
             EngineName::Vllm => "max_num_seqs",
             EngineName::Sglang => "max_running_requests",
         },
     );
     text
+}
+
+/// What the matrices are stored in, where that was said.
+fn quantization(stored: Quantization) -> String {
+    match stored {
+        Quantization::Own => String::new(),
+        Quantization::Known(format) => {
+            format!("# Its matrices are stored as in the checkpoint: {}.\n", format.name())
+        }
+        Quantization::Other(format) => format!(
+            "# What its matrices are stored in: none (16 bits), fp8, nvfp4, mxfp4. As in the checkpoint if left out.\n\
+             quantization = \"{}\"\n",
+            format.name()
+        ),
+    }
 }
 
 fn workload(traffic: &Traffic) -> String {

@@ -16,6 +16,12 @@ fn what_init_writes_is_simulated_as_it_says() {
         ("--engine sglang --replicas 2 --input-len 300 --output-len 40", "type = \"sglang\""),
         ("--model meta-llama/Llama-3.1-70B --gpu H100", "tensor_parallel_size = 4"),
         ("--model meta-llama/Llama-3.1-70B --gpu H100 --tp 4 --rate 1", "tensor_parallel_size = 4"),
+        ("--quantization fp8", "quantization = \"fp8\"\n"),
+        (
+            "--model openai/gpt-oss-20b --quantization mxfp4",
+            "# Its matrices are stored as in the checkpoint: mxfp4.\n",
+        ),
+        ("--model openai/gpt-oss-20b --quantization none", "quantization = \"none\"\n"),
         ("--input-len 16 --output-len 2", "input_tokens = 16, output_tokens = 2"),
         ("--trace log.csv", "path = \"log.csv\""),
         (
@@ -82,6 +88,8 @@ fn nothing_is_written_where_the_answers_do_not_fit_together() {
             "--model deepseek-ai/DeepSeek-V3 --gpu L4",
             "--gpu: deepseek-ai/DeepSeek-V3 does not fit at tensor parallel size 8",
         ),
+        ("--quantization fp6", "a similar value exists: 'fp8'"),
+        ("--quantization awq", "[possible values: none, fp8, nvfp4, mxfp4]"),
         ("--trace none.csv", "--trace: none.csv: cannot be read"),
         ("--trace bad.csv", "--column prompt_tokens=plen"),
         ("--rate 0", "must be a number above 0, got `0`"),
@@ -115,6 +123,20 @@ fn paths_hold_for_a_scenario_in_another_folder() {
     let cli = Cli::new().file("log.csv", TRACE).file("sub/keep", "");
     cli.words("init sub/s.toml --trace log.csv").expect_exit(0);
     cli.words("run sub/s.toml --no-files").expect_exit(0);
+}
+
+#[test]
+fn a_format_takes_the_memory_of_that_format() {
+    // 70.6e9 parameters in 16 bits need two H100 of 80 GB and more; in 8 bits two hold them.
+    let cli = Cli::new();
+    for (options, tp) in [("", 4), ("--quantization FP8", 2)] {
+        let words = "init s.toml --overwrite --model meta-llama/Llama-3.1-70B --gpu H100";
+        let told = cli.words(&format!("{words} {options}")).expect_exit(0);
+        let text = cli.read("s.toml");
+        assert!(text.contains(&format!("tensor_parallel_size = {tp}\n")), "{text}");
+        assert_eq!(text.contains("quantization"), !options.is_empty(), "{text}");
+        assert_eq!(told.stdout().contains("Llama-3.1-70B in fp8 on "), !options.is_empty());
+    }
 }
 
 #[test]
