@@ -162,6 +162,7 @@ class Scenario:
         *,
         seed: int | None = None,
         servers: str | None = None,
+        point: bool = False,
         steps: bool = False,
         router: RouterPolicy | None = None,
         admission: AdmissionPolicy | None = None,
@@ -171,7 +172,9 @@ class Scenario:
     ) -> Run:
         """Simulates it.
 
-        ``servers`` are as in ``with_servers``. ``steps`` keeps a row for each step. ``progress`` is called with the requests that have left, and with how many
+        ``servers`` are as in ``with_servers``. Where requests come at their own pace and nothing was measured of the servers,
+        a fast and a slow one are simulated too, for ``summary["expected"]``; not with ``point`` and not with policies in
+        Python. ``steps`` keeps a row for each step. ``progress`` is called with the requests that have left, and with how many
         there will be, or 0 where that is not known. Ctrl-C ends the run.
         """
 

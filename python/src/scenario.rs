@@ -40,11 +40,12 @@ fn server(word: &str) -> PyResult<Unstated> {
     study::word("servers", word, &known)
 }
 
-/// Simulates what is loaded; its report may be changed.
+/// Simulates what is loaded; its report may be changed. With `point`, and where policies in Python would hear of requests of
+/// other runs, typical servers alone.
 fn simulate(
     py: Python<'_>,
     calls: Calls,
-    steps: bool,
+    (steps, point): (bool, bool),
     progress: Option<Bound<'_, PyAny>>,
     load: impl FnOnce() -> Result<Loaded, Failure> + Send,
     change: impl FnOnce(&mut BenchReport) -> Result<(), Failure> + Send,
@@ -59,7 +60,9 @@ fn simulate(
         state_step_times(&case.scenario, case.costs(), &listener);
         let mut progress = job.bar.as_ref().map(|bar| Progress::of(bar, &case.scenario));
         let mut recording = case.record(case.cluster()?, steps, &mut progress)?;
-        recording.run.tails = case.tails()?;
+        if !point && calls == Calls::Nothing {
+            recording.run.tails = case.tails()?;
+        }
         change(&mut recording.run.report)?;
         Ok(recording)
     })?;
@@ -99,7 +102,7 @@ pub(crate) fn bench(
         py.import("servecast._errors")?.call_method1("inform", (notice,))?;
     }
     let dress = |report: &mut BenchReport| pasted.dress(report).map_err(Failure::Other);
-    simulate(py, calls, steps, progress, || Ok(loaded), dress)
+    simulate(py, calls, (steps, pasted.is_point()), progress, || Ok(loaded), dress)
 }
 
 /// Reads a scenario.
@@ -258,14 +261,15 @@ impl Scenario {
     }
 
     /// Simulates it.
-    #[pyo3(signature = (*, seed = None, servers = None, steps = false, router = None, admission = None,
-        autoscaler = None, scheduler = None, progress = None))]
+    #[pyo3(signature = (*, seed = None, servers = None, point = false, steps = false, router = None,
+        admission = None, autoscaler = None, scheduler = None, progress = None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn run(
         &self,
         py: Python<'_>,
         seed: Option<u64>,
         servers: Option<&str>,
+        point: bool,
         steps: bool,
         router: Option<Bound<'_, PyAny>>,
         admission: Option<Bound<'_, PyAny>>,
@@ -287,7 +291,7 @@ impl Scenario {
             draft = draft.with_policies(Arc::new(policies.shared()));
         }
         let calls = Calls::of(&draft);
-        simulate(py, calls, steps, progress, || Ok(draft.resolve()?), |_| Ok(()))
+        simulate(py, calls, (steps, point), progress, || Ok(draft.resolve()?), |_| Ok(()))
     }
 
     fn __repr__(&self) -> String {

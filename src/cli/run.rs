@@ -210,9 +210,8 @@ fn simulate(loaded: &Loaded, output: &OutputArguments, point: bool) -> Result<Ou
         );
     }
     let report = BenchReport::new(&recorder, scenario);
-    let has_tails = !point && report.summary.completed > 0 && tails_of(scenario).is_some();
-    let tails =
-        if has_tails { loaded.case()?.tails().map_err(LoadError::from)? } else { Vec::new() };
+    let has_tails = !point && report.summary.completed > 0;
+    let tails = if has_tails { tails(loaded, wall_s)? } else { Vec::new() };
     if let Some(line) = ExpectedFigures::line(scenario, &report, &tails) {
         say(&line);
     }
@@ -231,6 +230,19 @@ fn simulate(loaded: &Loaded, output: &OutputArguments, point: bool) -> Result<Ou
         spread: None,
         wall_s,
     })
+}
+
+/// The reports of a fast and a slow server, where there are some; a run took so long.
+fn tails(loaded: &Loaded, wall_s: f64) -> Result<Vec<BenchReport>, Failure> {
+    let Some([_, slow]) = tails_of(&loaded.scenario) else { return Ok(Vec::new()) };
+    if let Err(error) = memory::check(&slow, Leaves::Figures, &listener()) {
+        say(&format!("notice: no ranges, for which a slow server is simulated: {error}"));
+        return Ok(Vec::new());
+    }
+    if std::io::stderr().is_terminal() && wall_s > 1.0 {
+        say("A fast and a slow server are simulated too, which --point does without");
+    }
+    Ok(loaded.case()?.tails().map_err(LoadError::from)?)
 }
 
 fn step_times(scenario: &Scenario) -> Result<Vec<StepTime>, Failure> {

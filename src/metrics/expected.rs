@@ -100,6 +100,10 @@ pub fn interval_of(
 ) -> Option<[f64; 2]> {
     let figure = |report: &BenchReport| report.summary.metric(key).filter(|one| one.is_finite());
     let [low, high] = class.prior().interval(key, figure(report)?)?;
+    // Where nobody is answered there are no latencies, however long they would be.
+    if tails.iter().any(|tail| tail.summary.completed == 0) {
+        return None;
+    }
     let of_tails = tails.iter().filter_map(figure);
     Some(of_tails.fold([low, high], |[low, high], one| [low.min(one), high.max(one)]))
 }
@@ -155,6 +159,12 @@ impl ExpectedFigures {
         let (class, _) = class_of(scenario).filter(|(_, server)| *server == Unstated::TYPICAL)?;
         if report.summary.completed == 0 {
             return None;
+        }
+        if tails.iter().any(|tail| tail.summary.completed == 0) {
+            let servers = class.servers();
+            return Some(format!(
+                "Of {servers}, those slower than 19 of 20 answer no request here"
+            ));
         }
         let told: Vec<String> =
             intervals(class, scenario, (report, tails), &TOLD).map(told).collect();

@@ -220,28 +220,31 @@ const SHADES: f64 = 8.0;
 /// Columns of a panel, two pixels each: what is shorter still is seen.
 const COLUMNS: usize = ((RIGHT - LEFT) / 2.0) as usize;
 
-/// When replicas were down, starting or draining, as shares of all of them in columns of a panel.
+/// When replicas were down, starting or draining, as shares of the time of all of them in columns of a panel.
 struct Marks([Vec<f64>; MARKS.len()]);
 
 impl Marks {
     fn of(run: &Recorder, groups: &[ReplicaKind]) -> Self {
         let end = run.observed();
         let replicas: usize = groups.iter().map(|group| group.replicas as usize).sum();
-        let column =
-            |at: SimTime| (at.as_secs_f64() / end.as_secs_f64() * COLUMNS as f64).round() as usize;
+        let place = |at: SimTime| at.as_secs_f64() / end.as_secs_f64() * COLUMNS as f64;
         Self(MARKS.map(|mark| {
-            let mut counts = vec![0.0; COLUMNS];
+            let mut shares = vec![0.0; COLUMNS];
             for (from, until, presence) in (0..replicas).flat_map(|id| run.presence.spans(id, end))
             {
-                if (mark.is_it)(presence) {
-                    let first = column(from).min(COLUMNS - 1);
-                    let all = first..column(until).max(first + 1);
-                    for count in &mut counts[all] {
-                        *count += 1.0 / replicas as f64;
-                    }
+                if !(mark.is_it)(presence) {
+                    continue;
+                }
+                let (from, until) = (place(from), place(until));
+                let first = (from as usize).min(COLUMNS - 1);
+                let last = (until.ceil() as usize).clamp(first + 1, COLUMNS);
+                for (column, share) in shares.iter_mut().enumerate().take(last).skip(first) {
+                    let within = until.min(column as f64 + 1.0) - from.max(column as f64);
+                    // What takes no time is seen too.
+                    *share += within.max(f64::EPSILON) / replicas as f64;
                 }
             }
-            counts
+            shares
         }))
     }
 
@@ -326,15 +329,31 @@ mod tests {
             assert_eq!(words, ["down"]);
             let columns: Vec<usize> =
                 (0..COLUMNS).filter(|column| marks.0[0][*column] > 0.0).collect();
-            assert!(
-                columns.iter().all(|column| (marks.0[0][*column] - 0.25).abs() < 1e-9),
-                "one of four"
-            );
+            assert!(columns.iter().all(|column| marks.0[0][*column] <= 0.25 + 1e-9), "one of four");
+            let inside = &columns[1..columns.len().max(2) - 1];
+            assert!(inside.iter().all(|column| (marks.0[0][*column] - 0.25).abs() < 1e-9));
             let each_s = run.observed().as_secs_f64() / COLUMNS as f64;
             let (first, last) = (columns[0], columns[columns.len() - 1]);
             assert_eq!(columns.len(), last + 1 - first, "in one piece");
             assert!((first as f64 * each_s - 10.0).abs() < each_s);
             assert!(((last + 1) as f64 * each_s - until_s).abs() <= 1.5 * each_s);
         }
+    }
+
+    #[test]
+    fn many_short_crashes_are_marked_by_the_time_they_take() {
+        // Four in a second, and about ten columns.
+        let crash = |at: u32| {
+            let at_s = 1.0 + f64::from(at) / 4.0;
+            format!("[[faults]]\ntype = 'crash'\nreplica = 2\nat_s = {at_s:?}\ndown_s = 0.05\n")
+        };
+        let crashes: String = (0..80).map(crash).collect();
+        let (run, scenario) = simulated(&format!("replicas = 4\n{crashes}"), 40.0);
+        let marks = Marks::of(&run, &ReplicaKind::of(&scenario));
+        let (sum, most) = marks.0[0]
+            .iter()
+            .fold((0.0, 0.0_f64), |(sum, most), share| (sum + share, most.max(*share)));
+        let down_s = sum * 4.0 * run.observed().as_secs_f64() / COLUMNS as f64;
+        assert!((down_s - 4.0).abs() < 1e-6 && most <= 0.25, "{down_s} s, {most}");
     }
 }

@@ -12,6 +12,9 @@ use likelihood::Filtered;
 
 use super::lbfgs;
 
+/// The most lags of either kind, and the most differences (`auto_arima`).
+const MAX_LAGS: usize = 5;
+const MAX_DIFFERENCES: usize = 2;
 /// Iterations of a first fit (`maxiter` of `auto_arima`), and of one after further values (`ARIMA.update`).
 const FIRST_ITERATIONS: u32 = 50;
 const FURTHER_ITERATIONS: u32 = 5;

@@ -12,7 +12,6 @@ use crate::metrics::{
 };
 use crate::resolved::{Scenario, ScenarioError};
 use crate::sim::{self, Counts, Observer, Separable};
-use crate::threads;
 use crate::workload::{TraceRow, TraceRows, Workload, WorkloadError};
 
 /// Why a run of a study failed.
@@ -264,8 +263,8 @@ impl Case {
             let run = case.with_policies(self.policies.clone()).record_with(recorder);
             run.map(|run| run.report)
         };
-        let (fast, slow) = threads::both(|| report(fast), || report(slow));
-        Ok(vec![fast?, slow?])
+        // One after the other: a slow one may need much memory.
+        Ok(vec![report(fast)?, report(slow)?])
     }
 
     /// Simulates it and says what its figures hang on.

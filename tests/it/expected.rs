@@ -1,6 +1,7 @@
 //! Servers of which a scenario says nothing.
 
 use servecast::load::{self, Draft};
+use servecast::metrics::ExpectedFigures;
 use servecast::metrics::bench::{MetricKey, Tool};
 use servecast::resolved::{ServerClass, Unstated};
 use servecast::scenario::{HostConfig, ServerHost, ServerHostProfile};
@@ -149,6 +150,19 @@ fn where_queues_grow_intervals_reach_as_far_as_slow_and_fast_servers() {
     let closed = run(&with("workload.client.max_concurrency", 8));
     assert!(closed.tails.is_empty());
     assert!(run(&busy.of_server(Unstated::SLOW)).tails.is_empty());
+}
+
+#[test]
+fn servers_that_answer_nobody_leave_no_range() {
+    // The typical server answers within the time that clients wait, a slow one does not.
+    let typical = run(&unstated()).summary().figure("p99_e2el_ms").expect("it was measured") / 1e3;
+    let impatient = with("workload.client.timeout_s", 1.05 * typical);
+    let found = run(&impatient);
+    assert!(found.report.summary.completed > 0 && found.tails[1].summary.completed == 0);
+    let summary = found.summary();
+    assert_eq!(summary.parts["expected"]["interval_90"], serde_json::json!({}));
+    let line = ExpectedFigures::line(&found.scenario, &found.report, &found.tails);
+    assert!(line.expect("it is told").contains("slower than 19 of 20 answer no request here"));
 }
 
 #[test]

@@ -39,7 +39,8 @@ pub(super) fn bench(arguments: BenchArguments) -> Result<(), Failure> {
     let result_file = ResultFile::of(&pasted.arguments, pasted.tool)?;
     pasted.notices().iter().for_each(|notice| say(notice));
     let loaded = std::slice::from_ref(&pasted.loaded);
-    let (dir, mut outcomes) = run::simulate_all(loaded, &pasted.arguments.output, false)?;
+    let (dir, mut outcomes) =
+        run::simulate_all(loaded, &pasted.arguments.output, pasted.arguments.point)?;
     pasted.put_into(&mut outcomes[0].report)?;
     run::report(dir, &outcomes, &pasted.arguments.output)?;
     match result_file {
@@ -103,6 +104,11 @@ impl Pasted {
     /// The scenario.
     pub fn loaded(&self) -> &Loaded {
         &self.loaded
+    }
+
+    /// Whether a typical server alone is asked for.
+    pub fn is_point(&self) -> bool {
+        self.arguments.point
     }
 
     /// A flag that asks for files, which only the command writes.

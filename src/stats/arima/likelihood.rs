@@ -6,8 +6,8 @@
 
 use std::f64::consts::TAU;
 
-use super::Order;
 use super::stationary::split;
+use super::{MAX_DIFFERENCES, MAX_LAGS, Order};
 
 /// Variance of what is not known yet (`initial_variance`).
 const UNKNOWN: f64 = 1e6;
@@ -21,30 +21,36 @@ pub(super) struct Filtered {
     pub(super) next: f64,
 }
 
-/// A square matrix, row by row.
-type Matrix = Vec<Vec<f64>>;
+/// The most states: two differences, five lags and the error of now.
+const MAX_STATES: usize = MAX_DIFFERENCES + MAX_LAGS + 1;
 
-/// How states go on.
+type State = [f64; MAX_STATES];
+type Square = [State; MAX_STATES];
+
+/// How states go on. What is beyond their number is 0.
 struct Dynamics {
-    /// States before the stationary part.
+    /// States before the stationary part, and all.
     differences: usize,
-    transition: Matrix,
+    states: usize,
+    transition: Square,
     /// What is added to each state in a step.
-    constant: Vec<f64>,
+    constant: State,
     /// How an error enters each state.
-    entrance: Vec<f64>,
+    entrance: State,
     variance: f64,
 }
 
 /// Runs the filter over all values; none where a variance is no positive number.
 pub(super) fn filter(order: Order, parameters: &[f64], series: &[f64]) -> Option<Filtered> {
     let dynamics = Dynamics::new(order, parameters);
+    let all = 0..dynamics.states;
     let (mut state, mut spread) = dynamics.begins()?;
     let mut log_likelihood = 0.0;
     for (at, value) in series.iter().enumerate() {
         let missed = value - dynamics.seen(&state);
         // What is seen, crossed with each state.
-        let common: Vec<f64> = spread.iter().map(|row| dynamics.seen(row)).collect();
+        let mut common = State::default();
+        all.clone().for_each(|i| common[i] = dynamics.seen(&spread[i]));
         let variance = dynamics.seen(&common);
         if variance.is_nan() || variance <= 0.0 {
             return None;
@@ -52,9 +58,9 @@ pub(super) fn filter(order: Order, parameters: &[f64], series: &[f64]) -> Option
         if at >= order.differences {
             log_likelihood -= 0.5 * (TAU.ln() + variance.ln() + missed * missed / variance);
         }
-        state.iter_mut().zip(&common).for_each(|(x, c)| *x += c / variance * missed);
-        for (row, c) in spread.iter_mut().zip(&common) {
-            row.iter_mut().zip(&common).for_each(|(x, other)| *x -= c * other / variance);
+        for i in all.clone() {
+            state[i] += common[i] / variance * missed;
+            all.clone().for_each(|j| spread[i][j] -= common[i] * common[j] / variance);
         }
         state = dynamics.go_on(&state);
         spread = dynamics.spread_on(&spread);
@@ -64,62 +70,66 @@ pub(super) fn filter(order: Order, parameters: &[f64], series: &[f64]) -> Option
 
 impl Dynamics {
     fn new(order: Order, parameters: &[f64]) -> Self {
-        let (constant, ar, ma, variance) = split(order, parameters);
+        let (given, ar, ma, variance) = split(order, parameters);
         let d = order.differences;
-        let stationary = ar.len().max(ma.len() + 1);
-        let states = d + stationary;
-        let mut transition = vec![vec![0.0; states]; states];
-        for (row, of) in transition.iter_mut().enumerate() {
+        let states = d + ar.len().max(ma.len() + 1);
+        let mut transition = Square::default();
+        for (row, of) in transition.iter_mut().enumerate().take(states) {
             if row < d {
                 // The level and slopes go on by those above, and by what the stationary part brings.
                 of[row..=d].fill(1.0);
             } else {
-                let lag = row - d;
-                of[d] = ar.get(lag).copied().unwrap_or_default();
-                if lag + 1 < stationary {
+                of[d] = ar.get(row - d).copied().unwrap_or_default();
+                if row + 1 < states {
                     of[row + 1] = 1.0;
                 }
             }
         }
-        let mut added = vec![0.0; states];
-        added[d] = constant.first().copied().unwrap_or_default();
-        let mut entrance = vec![0.0; states];
+        let (mut constant, mut entrance) = (State::default(), State::default());
+        constant[d] = given.first().copied().unwrap_or_default();
         entrance[d] = 1.0;
-        entrance[d + 1..].iter_mut().zip(ma).for_each(|(into, ma)| *into = *ma);
-        Self { differences: d, transition, constant: added, entrance, variance }
+        entrance[d + 1..=d + ma.len()].copy_from_slice(ma);
+        Self { differences: d, states, transition, constant, entrance, variance }
     }
 
     /// What is observed of a state.
-    fn seen(&self, state: &[f64]) -> f64 {
+    fn seen(&self, state: &State) -> f64 {
         state[..=self.differences].iter().sum()
     }
 
-    fn go_on(&self, state: &[f64]) -> Vec<f64> {
-        let rows = self.transition.iter().zip(&self.constant);
-        rows.map(|(row, constant)| dot(row, state) + constant).collect()
+    fn go_on(&self, state: &State) -> State {
+        let mut next = self.constant;
+        (0..self.states).for_each(|i| next[i] += self.dot(&self.transition[i], state));
+        next
     }
 
-    fn spread_on(&self, spread: &Matrix) -> Matrix {
-        let moved: Matrix = spread
-            .iter()
-            .map(|row| self.transition.iter().map(|of| dot(of, row)).collect())
-            .collect();
-        let states = self.transition.len();
-        let element = |i: usize, j: usize| -> f64 {
-            let carried: f64 = (0..states).map(|k| self.transition[i][k] * moved[k][j]).sum();
-            carried + self.entrance[i] * self.entrance[j] * self.variance
-        };
-        (0..states).map(|i| (0..states).map(|j| element(i, j)).collect()).collect()
+    fn spread_on(&self, spread: &Square) -> Square {
+        let (mut moved, mut next) = (Square::default(), Square::default());
+        for i in 0..self.states {
+            (0..self.states).for_each(|j| moved[i][j] = self.dot(&self.transition[j], &spread[i]));
+        }
+        for i in 0..self.states {
+            for j in 0..self.states {
+                let carried: f64 =
+                    (0..self.states).map(|k| self.transition[i][k] * moved[k][j]).sum();
+                next[i][j] = carried + self.entrance[i] * self.entrance[j] * self.variance;
+            }
+        }
+        next
+    }
+
+    fn dot(&self, a: &State, b: &State) -> f64 {
+        a[..self.states].iter().zip(b).map(|(a, b)| a * b).sum()
     }
 
     /// The states before the first value, and their covariances.
-    fn begins(&self) -> Option<(Vec<f64>, Matrix)> {
-        let (d, states) = (self.differences, self.transition.len());
-        let n = states - d;
+    fn begins(&self) -> Option<(State, Square)> {
+        let d = self.differences;
+        let n = self.states - d;
         let of = |i: usize, j: usize| self.transition[d + i][d + j];
         // mean = T·mean + constant
         let equations = (0..n).map(|i| (0..n).map(|j| f64::from(i == j) - of(i, j)).collect());
-        let mean = solve(equations.collect(), self.constant[d..].to_vec())?;
+        let mean = solve(equations.collect(), self.constant[d..d + n].to_vec())?;
         // P = T·P·Tᵀ + σ²·r·rᵀ, of which one half is unknown.
         let pairs: Vec<(usize, usize)> =
             (0..n).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
@@ -136,24 +146,18 @@ impl Dynamics {
         let entrance = |i: usize| self.entrance[d + i];
         let right = pairs.iter().map(|&(i, j)| entrance(i) * entrance(j) * self.variance);
         let covariances = solve(equations, right.collect())?;
-        let mut state = vec![0.0; d];
-        state.extend(mean);
-        let mut spread = vec![vec![0.0; states]; states];
-        for i in 0..states {
-            for j in 0..states {
-                spread[i][j] = match (i.checked_sub(d), j.checked_sub(d)) {
-                    (Some(i), Some(j)) => covariances[place(i, j)],
-                    _ if i == j => UNKNOWN,
-                    _ => 0.0,
-                };
-            }
+        let (mut state, mut spread) = (State::default(), Square::default());
+        state[d..d + n].copy_from_slice(&mean);
+        (0..d).for_each(|i| spread[i][i] = UNKNOWN);
+        for i in 0..n {
+            (0..n).for_each(|j| spread[d + i][d + j] = covariances[place(i, j)]);
         }
         Some((state, spread))
     }
 }
 
 /// The solution of linear equations by elimination; none where they have not exactly one.
-fn solve(mut rows: Matrix, mut right: Vec<f64>) -> Option<Vec<f64>> {
+fn solve(mut rows: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
     let n = right.len();
     for at in 0..n {
         let pivot = (at..n).max_by(|&a, &b| rows[a][at].abs().total_cmp(&rows[b][at].abs()))?;
@@ -176,8 +180,4 @@ fn solve(mut rows: Matrix, mut right: Vec<f64>) -> Option<Vec<f64>> {
         right[at] = (right[at] - known) / rows[at][at];
     }
     Some(right)
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

@@ -4,12 +4,10 @@
 use rustc_hash::FxHashSet;
 
 use super::stationary::{has_roots_within, split};
-use super::{Arima, Order, differenced, is_constant};
+use super::{Arima, MAX_DIFFERENCES, MAX_LAGS, Order, differenced, is_constant};
 
-/// The most lags of either kind, and those that the search begins with.
-const MAX_LAGS: usize = 5;
+/// The lags of either kind that the search begins with.
 const START_LAGS: usize = 2;
-const MAX_DIFFERENCES: usize = 2;
 /// Values below which the search begins with one lag.
 const FEW: usize = 10;
 /// The most models that are fitted.
