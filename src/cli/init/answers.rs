@@ -324,7 +324,7 @@ fn format(name: &str) -> Result<Format, String> {
 }
 
 /// A format in a title.
-fn words(format: Format) -> &'static str {
+pub(super) fn words(format: Format) -> &'static str {
     match format {
         Format::None => "16 bits",
         other => other.name(),

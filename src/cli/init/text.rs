@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::EngineName;
-use super::answers::{Answers, Quantization, Traffic};
+use super::answers::{Answers, Quantization, Traffic, words};
 use crate::io::traces::TraceOptions;
 
 /// The scenario of these answers, in TOML.
@@ -57,7 +57,7 @@ fn quantization(stored: Quantization) -> String {
     match stored {
         Quantization::Own => String::new(),
         Quantization::Known(format) => {
-            format!("# Its matrices are stored as in the checkpoint: {}.\n", format.name())
+            format!("# Its matrices are stored as in the checkpoint: {}.\n", words(format))
         }
         Quantization::Other(format) => format!(
             "# What its matrices are stored in: none (16 bits), fp8, nvfp4, mxfp4. As in the checkpoint if left out.\n\

@@ -21,6 +21,7 @@ fn what_init_writes_is_simulated_as_it_says() {
             "--model openai/gpt-oss-20b --quantization mxfp4",
             "# Its matrices are stored as in the checkpoint: mxfp4.\n",
         ),
+        ("--quantization none", "# Its matrices are stored as in the checkpoint: 16 bits.\n"),
         ("--model openai/gpt-oss-20b --quantization none", "quantization = \"none\"\n"),
         ("--input-len 16 --output-len 2", "input_tokens = 16, output_tokens = 2"),
         ("--trace log.csv", "path = \"log.csv\""),
