@@ -7,7 +7,7 @@
 use super::ranking::Scale;
 use crate::load::{Cases, Draft, LoadError};
 use crate::resolved::Scenario;
-use crate::scenario::ArrivalConfig;
+use crate::scenario::{ArrivalConfig, LengthConfig};
 use crate::stats::percentile_sorted;
 use crate::study::Case;
 
@@ -62,12 +62,20 @@ impl Whole {
     }
 }
 
-/// Whether requests come alike from the first to the last, to replicas that are always there.
+/// Whether requests come alike from the first to the last, however many there are, to replicas that are always there.
 fn is_steady(scenario: &Scenario) -> bool {
+    let workload = &scenario.workload;
     let varies = matches!(
-        scenario.workload.arrivals,
-        ArrivalConfig::Sine { .. } | ArrivalConfig::AdapterCounts(_) | ArrivalConfig::Trace(_)
+        workload.arrivals,
+        ArrivalConfig::Sine { .. }
+            | ArrivalConfig::AdapterCounts(_)
+            | ArrivalConfig::Trace(_)
+            | ArrivalConfig::Vllm { ramp_up: Some(_), .. }
     );
+    let drifts = workload.adapters.as_ref().is_some_and(|mix| mix.drift.is_some());
+    // Each prefix is sent as often as the number of requests says.
+    let repeats = matches!(workload.lengths, LengthConfig::PrefixRepetition(_));
     let is_recorded = scenario.trace.is_some();
-    !varies && !is_recorded && scenario.faults.is_empty() && !scenario.has_autoscaler()
+    let is_there = scenario.faults.is_empty() && !scenario.has_autoscaler();
+    !varies && !drifts && !repeats && !is_recorded && is_there
 }

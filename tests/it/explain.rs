@@ -362,17 +362,15 @@ fn what_is_given_up_is_no_remedy_with_all_seeds() {
 #[test]
 fn changes_are_tried_on_as_many_requests_as_tell_the_percentile() {
     let short = "{ type = 'fixed', input_tokens = 20, output_tokens = 2 }";
-    let tried_on = |arrivals: &str, full: bool| {
-        let settings = [
-            ("workload.num_requests", "4100"),
-            ("workload.lengths", short),
-            ("workload.arrivals", arrivals),
-        ];
+    let tried_with = |more: &[(&str, &str)], full: bool| {
+        let own = [("workload.num_requests", "4100"), ("workload.lengths", short)];
+        let settings = [&own[..], more].concat();
         let mut explain = Explain::new(with(&settings));
         (explain.percentile, explain.seeds, explain.full) = (50.0, 3, full);
         let found = explained(&explain);
         (found.ranking.as_ref().expect("changes were tried").num_requests, found.to_string())
     };
+    let tried_on = |arrivals: &str, full| tried_with(&[("workload.arrivals", arrivals)], full);
     let steady = "{ type = 'poisson', rate_per_s = 300.0 }";
     let (count, text) = tried_on(steady, false);
     assert_eq!(count, Some(2000));
@@ -382,6 +380,29 @@ fn changes_are_tried_on_as_many_requests_as_tell_the_percentile() {
     assert_eq!(tried_on("{ type = 'all_at_once' }", false).0, None);
     let day = "{ type = 'sine', rate_per_s = 60.0, amplitude = 0.1, period_s = 40.0 }";
     assert_eq!(tried_on(day, false).0, None);
+    // A ramp of fewer requests is at its end sooner: they are not the first of all.
+    let ramp = "{ strategy = 'linear', start_rate_per_s = 30.0, end_rate_per_s = 60.0 }";
+    let ramp = format!("{{ type = 'vllm', ramp_up = {ramp} }}");
+    assert_eq!(tried_on(&ramp, false).0, None);
+    assert_eq!(tried_on("{ type = 'vllm', rate_per_s = 60.0 }", false).0, Some(2000));
+    // Of fewer requests fewer have the same prefix.
+    let repeated =
+        "{ type = 'prefix_repetition', prefix_tokens = 20, suffix_tokens = 20, output_tokens = 2 }";
+    assert_eq!(tried_with(&[("workload.lengths", repeated)], false).0, None);
+    // A short run ends before the popularity of adapters has moved on.
+    let with_adapters = |drift: &str| {
+        let zipf = "popularity = { type = 'zipf', exponent = 1.0 }";
+        let mix = format!("{{ kinds = [{{ rank = 8, count = 4 }}], {zipf}{drift} }}");
+        let own = [
+            ("workload.arrivals", steady),
+            ("workload.adapters", mix.as_str()),
+            ("cluster.lora", "{}"),
+            ("cluster.engine.max_loras", "4"),
+        ];
+        tried_with(&own, false).0
+    };
+    assert_eq!(with_adapters(", drift = { interval_s = 5.0 }"), None);
+    assert_eq!(with_adapters(""), Some(2000));
 }
 
 #[test]
