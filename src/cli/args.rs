@@ -15,10 +15,14 @@ use crate::io::timeline::Window;
     servecast run\n  \
     servecast run scenarios/azure-conversation.toml --set cluster.replicas=4\n  \
     servecast run my.toml --seed 7 --output-dir out/my --format json\n  \
+    servecast run scenarios/faults.toml --only crashes --no-files\n  \
     servecast run my.toml --servers slow")]
 pub(super) struct RunArguments {
     /// Scenario file in TOML, YAML or JSON; a built-in scenario if absent
     pub(super) scenario: Option<PathBuf>,
+    /// Run only the scenario or variants of this name, in which `*` stands for any text; may be repeated
+    #[arg(long, value_name = "NAME", alias = "variant")]
+    pub(super) only: Vec<String>,
     #[command(flatten)]
     pub(super) changes: ChangeArguments,
     /// Also run N other seeds and print how far the figures vary; each draws calibrated parameters, or servers

@@ -15,7 +15,7 @@ use crate::io::rundir::{Existing, RunDir, slug};
 use crate::io::traces::TraceSummary;
 use crate::io::unfinished;
 use crate::load::memory::{self, Leaves};
-use crate::load::{Draft, LoadError, Loaded, Note, state_setting, state_step_times};
+use crate::load::{Draft, LoadError, Loaded, Note, only, state_setting, state_step_times};
 use crate::metrics::{
     self, BenchReport, Caution, ExpectedFigures, Losses, Recorder, StepLog, tails_of,
 };
@@ -31,6 +31,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         )));
     }
     let drafts = arguments.changes.changes()?.load(arguments.scenario.as_deref())?.each;
+    let drafts = only(drafts, &arguments.only)?;
     let drafts = drafts.into_iter().map(|draft| arguments.servers.of(draft));
     let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
     let loaded = drafts.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
@@ -76,9 +77,8 @@ fn check_folders(loaded: &[Loaded]) -> Result<(), Failure> {
         let same = |before: &&&str| slug(before) == slug(name);
         if let Some(before) = names[..index].iter().find(same) {
             return Err(Failure::Input(anyhow::anyhow!(
-                "variants[{}].name: must give a folder of its own, got `{name}`, which is written to \
+                "variants: each name must give a folder of its own, got `{name}`, which is written to \
                  `{}` as `{before}` is",
-                index - 1,
                 slug(name)
             )));
         }

@@ -148,8 +148,37 @@ fn runs_that_would_share_a_folder_are_refused_before_they_are_simulated() {
     let cli = Cli::new().file("s.toml", format!("{SCENARIO}{variants}"));
     cli.words("run s.toml --output-dir out")
         .expect_exit(2)
-        .stderr_has("variants[1].name: must give a folder of its own, got `a?`");
+        .stderr_has("variants: each name must give a folder of its own, got `a?`");
     assert!(cli.left_behind(&["s.toml"]).is_empty());
+    // One of them alone has no other to share it with.
+    cli.words("run s.toml --output-dir out --only a?").expect_exit(0);
+}
+
+#[test]
+fn one_of_several_scenarios_runs_alone() {
+    let variants = "\n[[variants]]\nname = \"two replicas\"\nset = { \"cluster.replicas\" = 2 }\n\
+        [[variants]]\nname = \"broken\"\nset = { \"cluster.replicas\" = 0 }\n";
+    let cli = Cli::new().file("s.toml", format!("{SCENARIO}{variants}"));
+    cli.words("run s.toml --no-files").expect_exit(2).stderr_has("cluster.replicas");
+    let ran = |only: &[&str]| {
+        let flags = only.iter().flat_map(|name| ["--only", name]);
+        let words = ["run", "s.toml", "--format", "json", "--no-files"].into_iter().chain(flags);
+        let text = cli.run(words).expect_exit(0).stdout();
+        let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+        // One alone is no list.
+        let all = found.as_array().cloned().unwrap_or_else(|| vec![found]);
+        all.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ran(&["two replicas"]), ["two replicas"]);
+    assert_eq!(ran(&["two*", "small"]), ["two replicas", "small"]);
+    cli.run(["run", "s.toml", "--only", "two replicas", "--output-dir", "out"]).expect_exit(0);
+    assert!(cli.read("out/scenario.resolved.toml").contains("replicas = 2"));
+    cli.run(["run", "s.toml", "--no-files", "--only", "two replica"])
+        .expect_exit(2)
+        .stderr_has(
+            "no scenario is called `two replica`; there are `small`, `two replicas`, `broken`",
+        )
+        .stderr_has("did you mean `two replicas`?");
 }
 
 #[test]
