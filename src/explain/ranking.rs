@@ -94,6 +94,8 @@ pub struct LeftOut {
 pub struct Ranking {
     /// Seeds of each that was not given up.
     pub seeds: u32,
+    /// Whether seeds change the requests, or what comes of them without a change: if not, nothing is said of other requests.
+    pub seeds_differ: bool,
     /// Whether each seed sends a stretch that was resampled from the trace.
     pub is_resampled: bool,
     /// How many requests of each run tell the percentile, where changes were tried on no more; with conversations, how many
@@ -119,6 +121,16 @@ pub(super) struct Outcome {
     pub(super) answered: f64,
     /// Whether its requests are a stretch that was resampled from a trace.
     pub(super) is_resampled: bool,
+    /// A digest of when its requests came, and how long they are.
+    pub(super) requests: u64,
+}
+
+impl Outcome {
+    /// Whether it is judged as the other one is, whatever the requests.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        let judged = |one: &Self| (one.latency_ms, one.answered);
+        judged(self) == judged(other)
+    }
 }
 
 impl Ranking {
@@ -149,8 +161,10 @@ impl Ranking {
         changes.sort_by(Ranked::order);
         judge_order(&mut changes, &outcomes, scale);
         let is_resampled = own.iter().any(|one| one.is_resampled);
+        let differs = |one: &Outcome| one.requests != own[0].requests || !one.is_as(&own[0]);
         Ok(Self {
             seeds,
+            seeds_differ: own.iter().any(differs),
             is_resampled,
             num_requests,
             confidence,
@@ -285,7 +299,7 @@ mod tests {
     use super::*;
 
     fn outcomes(latencies_ms: [f64; 5], is_resampled: bool) -> Vec<Outcome> {
-        let one = |latency_ms| Outcome { latency_ms, answered: 1.0, is_resampled };
+        let one = |latency_ms| Outcome { latency_ms, answered: 1.0, is_resampled, requests: 0 };
         latencies_ms.map(one).to_vec()
     }
 

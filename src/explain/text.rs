@@ -307,7 +307,7 @@ fn lead(found: &Explained, ranking: &Ranking, what: &str) -> String {
         format!("the same requests{few}")
     };
     let how = format!("{} seeds, {requests}", ranking.seeds);
-    let note = if ranking.changes.iter().any(|one| spread(one) > 0.0) {
+    let note = if ranking.seeds_differ {
         let level = percent(ranking.confidence);
         format!("({how}; {tried} changes judged together at {level})")
     } else {

@@ -3,6 +3,7 @@
 //! To give up what shows little or harm never makes chance look like a difference: what is given up is taken to make none, and
 //! what goes on is judged by all of its seeds.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ExplainError;
@@ -10,6 +11,7 @@ use super::changes::Change;
 use super::host::why_not_judged;
 use super::ranking::{GivenUp, LeftOut, Outcome, Scale, Start, difference};
 use crate::load::{Cases, Draft, Listener, LoadError, Note, Progress};
+use crate::metrics::RequestRecord;
 use crate::stats::{mean, percentile_sorted};
 use crate::threads;
 
@@ -158,7 +160,7 @@ impl Trials {
 
     /// Whether every seed gives the same.
     fn is_without_chance(&self) -> bool {
-        let is_same = |of: &[Outcome]| of.iter().all(|one| *one == of[0]);
+        let is_same = |of: &[Outcome]| of.iter().all(|one| one.is_as(&of[0]));
         is_same(&self.own) && self.candidates.iter().all(|one| is_same(&one.outcomes))
     }
 }
@@ -166,7 +168,7 @@ impl Trials {
 /// Why a change gets no more seeds than it has, if it does not.
 fn given_up(own: &[Outcome], outcomes: &[Outcome], scale: Scale) -> Option<GivenUp> {
     let own = &own[..outcomes.len()];
-    if own == outcomes {
+    if own.iter().zip(outcomes).all(|(now, then)| now.is_as(then)) {
         return Some(GivenUp::NoDifference);
     }
     let found = difference(own, outcomes, scale);
@@ -203,9 +205,19 @@ fn outcome(
         cases.of_stretch(&seeded, &mut stream)?
     };
     let run = case.run()?;
-    let sorted = scale.metric.sorted_ms(&run.recorder.seen());
-    let seen = run.recorder.seen().len() as f64;
+    let seen = run.recorder.seen();
+    let sorted = scale.metric.sorted_ms(&seen);
     let latency_ms = percentile_sorted(&sorted, scale.percentile);
-    let answered = run.counts.finished as f64 / seen;
-    Ok((!sorted.is_empty()).then_some(Outcome { latency_ms, answered, is_resampled }))
+    let answered = run.counts.finished as f64 / seen.len() as f64;
+    let requests = digest(&seen);
+    Ok((!sorted.is_empty()).then_some(Outcome { latency_ms, answered, is_resampled, requests }))
+}
+
+/// A number that tells requests from others, by when they came and how long they are.
+fn digest(requests: &[RequestRecord]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for one in requests {
+        (one.arrival, one.prompt_tokens, one.output_tokens).hash(&mut hasher);
+    }
+    hasher.finish()
 }

@@ -332,6 +332,32 @@ fn what_makes_no_difference_is_given_up() {
 }
 
 #[test]
+fn whether_seeds_change_requests_is_seen_in_the_requests() {
+    let sampled = "{ type = 'uniform', min_tokens = 20, max_tokens = 160 }";
+    let sampled =
+        format!("{{ type = 'sampled', input_tokens = {sampled}, output_tokens = {sampled} }}");
+    let fixed = "{ type = 'fixed', input_tokens = 100, output_tokens = 10 }";
+    let constant = "{ type = 'constant', rate_per_s = 0.05 }";
+    let poisson = "{ type = 'poisson', rate_per_s = 0.0005 }";
+    let same = "8 seeds, the same requests; ";
+    for (arrivals, lengths, told) in [
+        (poisson, sampled.as_str(), same),
+        (constant, sampled.as_str(), same),
+        // Alone, each takes the same time.
+        (poisson, fixed, "3 seeds, the same requests; "),
+        (constant, fixed, "no seed changes these requests: it says nothing of others"),
+    ] {
+        let settings = [("workload.arrivals", arrivals), ("workload.lengths", lengths)];
+        let found = explained(&Explain::new(with(&settings)));
+        let text = found.to_string();
+        let ranking = found.ranking.expect("changes were tried");
+        // No change does anything to a request that is alone.
+        assert!(ranking.changes.iter().all(|one| one.seeds == 1 || told != same), "{ranking:#?}");
+        assert!(text.contains(told), "{arrivals} {lengths}: {text}");
+    }
+}
+
+#[test]
 fn what_is_given_up_is_no_remedy_with_all_seeds() {
     // Requests wait for places: with fewer of them they wait longer.
     let engine = "{ type = 'vllm_v1', max_model_len = 2048, max_num_batched_tokens = 2048, max_num_seqs = 16 }";
