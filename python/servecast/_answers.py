@@ -202,12 +202,12 @@ class Change:
     overrides: list[str]
     """What is set, as ``--set`` takes it."""
     now_ms: float
-    """The percentile of the latency without it: the mean over the seeds."""
+    """The percentile of the latency without it: the mean over the seeds that it was tried with."""
     then_ms: float
     """The same with it."""
     difference_ms: float
-    half_width_ms: float
-    """Half the width of the interval of the difference."""
+    half_width_ms: float | None
+    """Half the width of the interval of the difference; ``None`` of a single seed."""
     gpus: int
     verdict: str
     """``better``, ``worse``, ``no difference`` or ``identical``, together with all other changes; ``seems worse`` of one

@@ -47,16 +47,16 @@ pub struct Ranked {
     pub seeds: u32,
     /// Why it got no more of them, if it did not.
     pub given_up: Option<GivenUp>,
-    /// The percentile of the latency without it, in ms: the mean over the seeds.
+    /// The percentile of the latency without it, in ms: the mean over the seeds that it was simulated with.
     pub now_ms: f64,
     /// The same with it.
     pub then_ms: f64,
     /// The second minus the first.
     pub difference_ms: f64,
-    /// Half the width of the interval of the difference.
-    pub half_width_ms: f64,
-    /// How often chance alone gives a difference as large as this.
-    pub p_value: f64,
+    /// Half the width of the interval of the difference; nothing of one seed, which has none.
+    pub half_width_ms: Option<f64>,
+    /// How often chance alone gives a difference as large as this; nothing of one seed.
+    pub p_value: Option<f64>,
     /// By itself: `better`, `worse`, `no difference` or `identical`; `seems worse` where it was given up as such.
     pub verdict: &'static str,
     /// The same together with all other changes (Holm); of less load, by itself.
@@ -103,8 +103,9 @@ pub struct Ranking {
     pub num_requests: Option<u32>,
     /// How often an interval holds the truth; how often no difference that stands among all changes is chance.
     pub confidence: f64,
-    /// Those of the cluster: first what is better among all, the most first; then what is worse; then what makes no
-    /// difference that was found.
+    /// Those of the cluster: first what is better among all; then what is worse; then what is so by itself and not among
+    /// all; then what seems worse in its first seeds; then what makes no difference that was found. Of each kind the
+    /// largest difference comes first.
     pub changes: Vec<Ranked>,
     /// Less load, to compare with.
     pub less_load: Option<Ranked>,
@@ -179,7 +180,7 @@ impl Ranking {
 /// Takes back what does not stand when all changes are looked at together. Those that were given up count among them,
 /// as differences that chance explains.
 fn judge_together(changes: &mut [Ranked], seeds: u32, confidence: f64) {
-    let p_value = |one: &Ranked| if one.seeds < seeds { 1.0 } else { one.p_value };
+    let p_value = |one: &Ranked| one.p_value.filter(|_| one.seeds == seeds).unwrap_or(1.0);
     let p_values: Vec<f64> = changes.iter().map(p_value).collect();
     for (change, stands) in changes.iter_mut().zip(holm(&p_values, confidence)) {
         if !stands && change.differs() {
@@ -238,6 +239,7 @@ impl Ranked {
         let stands = found.p_value < 1.0 - scale.confidence;
         let verdict = Verdict::new(&found, Sense::LowerIsBetter, stands).name();
         let seeds = outcomes.len();
+        let of_several = |value: f64| (seeds > 1).then_some(value);
         let answered =
             |of: &[Outcome]| mean(&of.iter().map(|one| one.answered).collect::<Vec<f64>>());
         Self {
@@ -247,8 +249,8 @@ impl Ranked {
             now_ms: found.mean_a,
             then_ms: found.mean_b,
             difference_ms: found.difference(),
-            half_width_ms: found.half_width,
-            p_value: found.p_value,
+            half_width_ms: of_several(found.half_width),
+            p_value: of_several(found.p_value),
             verdict,
             verdict_of_all_together: verdict,
             is_behind_first: None,
@@ -288,7 +290,8 @@ impl Ranked {
     }
 
     fn order(&self, other: &Self) -> Ordering {
-        let place = |one: &Self| (!one.is_better(), !one.differs(), !one.is_unsure());
+        let place =
+            |one: &Self| (!one.is_better(), !one.differs(), !one.is_unsure(), !one.seems_worse());
         let size = |one: &Self| one.difference_ms.abs();
         place(self).cmp(&place(other)).then(size(other).total_cmp(&size(self)))
     }
@@ -307,23 +310,24 @@ mod tests {
         Change::named(name)
     }
 
+    const SCALE: Scale = Scale {
+        metric: Metric::E2e,
+        percentile: 99.0,
+        seeds: 5,
+        confidence: 0.95,
+        point: false,
+        full: false,
+    };
+
     /// Changes with their outcomes, ranked beside the scenario itself.
     fn ranked(own: &[Outcome], each: &[(Change, Vec<Outcome>)]) -> Vec<Ranked> {
-        let scale = Scale {
-            metric: Metric::E2e,
-            percentile: 99.0,
-            seeds: 5,
-            confidence: 0.95,
-            point: false,
-            full: false,
-        };
         let one = |(change, outcomes): &(Change, Vec<Outcome>)| {
-            Ranked::new(change.clone(), 1, outcomes, own, scale)
+            Ranked::new(change.clone(), 1, outcomes, own, SCALE)
         };
         let mut changes: Vec<Ranked> = each.iter().map(one).collect();
-        judge_together(&mut changes, 5, scale.confidence);
+        judge_together(&mut changes, 5, SCALE.confidence);
         changes.sort_by(Ranked::order);
-        judge_order(&mut changes, each, scale);
+        judge_order(&mut changes, each, SCALE);
         changes
     }
 
@@ -355,6 +359,40 @@ mod tests {
     }
 
     #[test]
+    fn what_seems_worse_comes_before_what_makes_no_difference() {
+        let own = outcomes([100.0, 104.0, 96.0, 102.0, 98.0], false);
+        let five = [
+            ("better", [80.0, 85.0, 75.0, 82.0, 78.0]),
+            ("much worse", [150.0, 155.0, 146.0, 152.0, 148.0]),
+            // 1 ms slower in the mean, and either way in a pair.
+            ("chance", [99.0, 109.0, 95.0, 101.0, 101.0]),
+        ];
+        let five = five.map(|(name, then)| (name, outcomes(then, false), None));
+        let first = |name, latency_ms, given_up| {
+            let outcomes = outcomes([latency_ms; 5], false)[..1].to_vec();
+            (name, outcomes, Some(given_up))
+        };
+        let one = [
+            first("slight", 100.4, GivenUp::NoDifference),
+            first("a little harm", 111.0, GivenUp::SeemsWorse),
+            first("harm", 112.0, GivenUp::SeemsWorse),
+        ];
+        let of = |(name, outcomes, given_up): (&str, Vec<Outcome>, Option<GivenUp>)| {
+            Ranked::new(change(name), 1, &outcomes, &own, SCALE).given_up(given_up)
+        };
+        let mut changes: Vec<Ranked> = five.into_iter().chain(one).map(of).collect();
+        judge_together(&mut changes, 5, SCALE.confidence);
+        changes.sort_by(Ranked::order);
+        let names: Vec<&str> = changes.iter().map(|one| one.change.name.as_str()).collect();
+        let expected = ["better", "much worse", "harm", "a little harm", "chance", "slight"];
+        assert_eq!(names, expected);
+        for one in &changes {
+            let is_known = (one.half_width_ms.is_some(), one.p_value.is_some());
+            assert_eq!(is_known, (one.seeds > 1, one.seeds > 1), "{one:?}");
+        }
+    }
+
+    #[test]
     fn draws_of_one_trace_tell_less_than_as_many_other_requests() {
         let [own, then] = [[100.0, 104.0, 96.0, 102.0, 98.0], [80.0, 85.0, 75.0, 82.0, 78.0]];
         let of = |is_resampled| {
@@ -364,7 +402,8 @@ mod tests {
         let (drawn, resampled) = (of(false), of(true));
         assert_eq!(drawn.difference_ms.to_bits(), resampled.difference_ms.to_bits());
         // √(1 + 1/5) for √(1/5).
-        let wider = resampled.half_width_ms / drawn.half_width_ms;
+        let half_width = |one: &Ranked| one.half_width_ms.expect("there are five seeds");
+        let wider = half_width(&resampled) / half_width(&drawn);
         assert!((wider - 6.0_f64.sqrt()).abs() < 1e-12, "{wider}");
     }
 }

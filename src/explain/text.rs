@@ -247,7 +247,7 @@ fn parts(found: &Explained) -> String {
 fn is_undecided(one: &Ranked) -> bool {
     /// Of the latency without the change.
     const NOTABLE: f64 = 0.1;
-    one.half_width_ms.is_finite() && one.half_width_ms > NOTABLE * one.now_ms
+    one.half_width_ms.is_some_and(|ms| ms.is_finite() && ms > NOTABLE * one.now_ms)
 }
 
 /// What changes do.
@@ -356,11 +356,11 @@ fn as_good(ranking: &Ranking, best: &Ranked) -> String {
     }
 }
 
-/// Half the width of the interval in ms; none where seeds differ in the rounding of times alone.
+/// Half the width of the interval in ms; none of one seed, and where seeds differ in the rounding of times alone.
 fn spread(one: &Ranked) -> f64 {
     /// A thousandth of a nanosecond, the unit of the clock.
     const NONE_MS: f64 = 1e-9;
-    if one.half_width_ms < NONE_MS { 0.0 } else { one.half_width_ms }
+    one.half_width_ms.filter(|ms| *ms >= NONE_MS).unwrap_or(0.0)
 }
 
 fn row(found: &Explained, ranking: &Ranking, one: &Ranked) -> Vec<String> {

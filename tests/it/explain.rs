@@ -278,7 +278,10 @@ fn a_change_is_what_a_comparison_finds() {
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
         assert!(close(one.now_ms, expected.mean_a), "{one:?} {expected:?}");
         assert!(close(one.then_ms, expected.mean_b), "{one:?} {expected:?}");
-        assert!(close(one.half_width_ms, expected.half_width), "{one:?} {expected:?}");
+        assert!(
+            one.half_width_ms.is_some_and(|own| close(own, expected.half_width)),
+            "{one:?} {expected:?}"
+        );
     }
     assert_eq!((found.gpus, of("replicas 1 → 2").gpus), (1, 2));
     // The order: what is better first, the most first.
@@ -296,12 +299,15 @@ fn verdicts_are_of_all_changes_together() {
         let mut explain = Explain::new(small().with_seed(seed).expect("a seed"));
         explain.seeds = 4;
         let ranking = explained(&explain).ranking.expect("changes were tried");
-        let p_value = |one: &Ranked| if one.seeds < ranking.seeds { 1.0 } else { one.p_value };
+        let p_value = |one: &Ranked| {
+            let of_all_seeds = one.p_value.filter(|_| one.seeds == ranking.seeds);
+            of_all_seeds.unwrap_or(1.0)
+        };
         let p_values: Vec<f64> = ranking.changes.iter().map(p_value).collect();
         let stands = servecast::compare::holm(&p_values, 0.95);
         for (one, stands) in ranking.changes.iter().zip(stands) {
             assert_eq!(one.differs(), stands, "{one:?}");
-            let is_unsure = !stands && one.p_value < 0.05 && !one.seems_worse();
+            let is_unsure = !stands && one.p_value.is_some_and(|p| p < 0.05) && !one.seems_worse();
             assert_eq!(one.is_unsure(), is_unsure, "{one:?}");
         }
         unsure += ranking.changes.iter().filter(|one| one.is_unsure()).count();
@@ -324,6 +330,9 @@ fn what_makes_no_difference_is_given_up() {
         assert!([1, 3, 8].contains(&one.seeds), "{one:?}");
         assert_eq!(one.seeds < 8, one.given_up.is_some(), "{one:?}");
         assert!(one.given_up.is_none() || !one.differs(), "{one:?}");
+        // One seed has no interval, and tells nothing of chance.
+        let is_known = (one.half_width_ms.is_some(), one.p_value.is_some());
+        assert_eq!(is_known, (one.seeds > 1, one.seeds > 1), "{one:?}");
     }
     // Where no seed changes anything three seeds are enough.
     let fixed = with(&BY_HAND).with("workload.num_requests", 1).expect("a number");
