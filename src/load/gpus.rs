@@ -59,7 +59,10 @@ pub(super) fn local_gpus(
     let groups = file.cluster.groups.iter().enumerate().filter_map(|(index, group)| {
         Some((format!("cluster.groups[{index}].gpu"), group.gpu.as_ref()?))
     });
-    let named = [of_cluster].into_iter().chain(groups).filter(|(_, name)| is_gpu_file(name));
+    let prices = file.report.prices.keys().map(|name| ("report.prices".to_owned(), name));
+    let power = file.report.power.keys().map(|name| ("report.power".to_owned(), name));
+    let named = [of_cluster].into_iter().chain(groups).chain(prices).chain(power);
+    let named = named.filter(|(_, name)| is_gpu_file(name));
     let mut gpus: BTreeMap<String, GpuSpec> = BTreeMap::new();
     for (place, name) in named {
         let gpu = local_gpu(&place, name, folder)?;

@@ -43,6 +43,10 @@ pub(super) fn resolve(
             return Err(fail("report.power", &problem));
         }
     }
+    // The name in a file tells nothing where no server of the cluster has that file.
+    let is_known = |gpu: &String| known(gpu, used).is_some();
+    report.prices.retain(|gpu, _| is_known(gpu));
+    report.power.retain(|gpu, _| is_known(gpu));
     for (gpu, price) in &mut report.prices {
         let offers = known(gpu, used).and_then(|spec| spec.price);
         let Some(usd) = price.usd_per_hour(offers.as_ref()) else {

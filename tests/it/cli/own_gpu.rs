@@ -124,6 +124,38 @@ fn a_plan_takes_the_price_of_a_gpu_by_its_file_or_the_name_in_it() {
 }
 
 #[test]
+fn prices_and_power_by_file_hold_on_whatever_gpu_the_cluster_runs() {
+    let report = "[report.prices]\n\"./cards/slow.toml\" = 0.5\nL40S = 2.4\n\
+                  [report.power.\"cards/../cards/slow.toml\"]\n\
+                  idle_w = 50.0\nprefill_w = 300.0\ndecode_w = 200.0\n\
+                  [report.power.L40S]\nidle_w = 50.0\nprefill_w = 300.0\ndecode_w = 200.0\n";
+    let cli = cli().file("s.toml", SCENARIO.to_owned() + report);
+    let cost = |words: &str| {
+        let text = cli.words(&format!("{words} --format json")).expect_exit(0).stdout();
+        let summary: Value = serde_json::from_str(&text).unwrap();
+        let bill = &summary["bill"];
+        bill["cost"]["usd"].as_f64().unwrap() / bill["gpu_hours"].as_f64().unwrap()
+    };
+    assert!((cost("run s.toml --no-files") - 0.5).abs() < 1e-9);
+    // What is left behind can be run, with the file out of its reach.
+    let known = "run s.toml --set cluster.gpu=L40S --output-dir out";
+    assert!((cost(known) - 2.4).abs() < 1e-9);
+    assert!((cost("run out --no-files") - 2.4).abs() < 1e-9);
+    let swept = "sweep s.toml --vary cluster.gpu=cards/slow.toml,L40S --output-dir swept";
+    cli.words(swept).expect_exit(0);
+    let refused = |set: &str, why: &str| {
+        let ran = cli.run(["run", "s.toml", "--no-files", "--set", set]).expect_exit(2);
+        ran.stdout_is_empty().stderr_has(why);
+    };
+    let missing = "report.prices={\"cards/none.toml\"=0.5,\"slow card\"=1}";
+    refused(missing, "report.prices: cards/none.toml: no such file");
+    let other = ["run", "s.toml", "--no-files", "--set", "cluster.gpu=H100"];
+    cli.run(other).expect_exit(2).stderr_has("report.prices: no price is given for `H100-SXM5");
+    let twice = "report.prices={\"cards/slow.toml\"=0.5,\"./cards/slow.toml\"=1}";
+    refused(twice, "report.prices: slow card is given twice, also as `cards/slow.toml`");
+}
+
+#[test]
 fn all_keys_that_a_file_lacks_are_told_at_once_with_what_they_say() {
     let card = CARD.replace("form_factor = \"PCIe\"\n", "").replace("bf16_tflops", "int8_tops");
     let cli = Cli::new().file("cards/slow.toml", card).file("s.toml", SCENARIO);
