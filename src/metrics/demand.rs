@@ -16,8 +16,9 @@ pub(super) struct Demanded {
     /// When the engines had answered them.
     ends: Range<SimTime>,
     served: u64,
-    prompt_tokens: Range<u32>,
-    output_tokens: Range<u32>,
+    /// Of all that were served.
+    prompt_tokens: u64,
+    output_tokens: u64,
 }
 
 impl Demanded {
@@ -31,18 +32,19 @@ impl Demanded {
         self.arrivals = joined(self.arrivals, other.arrivals);
         self.ends = joined(self.ends, other.ends);
         self.served += other.served;
-        self.prompt_tokens = joined(self.prompt_tokens, other.prompt_tokens);
-        self.output_tokens = joined(self.output_tokens, other.output_tokens);
+        self.prompt_tokens += other.prompt_tokens;
+        self.output_tokens += other.output_tokens;
     }
 
     /// What was asked of the replicas of a scenario; nothing where none was answered.
     pub(super) fn of(&self, scenario: &Scenario) -> Option<Demand> {
         let rate = scenario.replicas_that_share().zip(self.rate_per_s());
         let rate = rate.map(|(replicas, rate)| rate / f64::from(replicas));
-        Some(Demand {
+        let mean = |tokens: u64| [tokens as f64 / self.served as f64; 2];
+        (self.served > 0).then(|| Demand {
             requests_per_s_per_replica: rate.map(|rate| [rate; 2]),
-            prompt_tokens: self.prompt_tokens?,
-            output_tokens: self.output_tokens?,
+            prompt_tokens: mean(self.prompt_tokens),
+            output_tokens: mean(self.output_tokens),
         })
     }
 
@@ -66,8 +68,8 @@ impl Observer for Demanded {
         if let Occurrence::Left(_, life, Finish::Done) = what {
             self.ends = joined(self.ends, Some([at; 2]));
             self.served += 1;
-            self.prompt_tokens = joined(self.prompt_tokens, Some([life.prompt_tokens; 2]));
-            self.output_tokens = joined(self.output_tokens, Some([life.generated; 2]));
+            self.prompt_tokens += u64::from(life.prompt_tokens);
+            self.output_tokens += u64::from(life.generated);
         }
     }
 }

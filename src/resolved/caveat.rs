@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Demand, ReplicaGroup, Scenario, drafting};
+use super::{Demand, DemandFigure, ReplicaGroup, Scenario, drafting};
 use crate::plain::{grouped, rounded};
 use crate::scenario::{Calibration, EngineConfig, SpeculationMethod, StepTimeConfig};
 
@@ -71,13 +71,13 @@ pub enum Caveat {
     },
     /// The run asks more of its replicas than the runs did that the calibration was fitted to.
     BeyondCalibration {
-        /// The figure, as in `requests/s per replica`.
-        what: &'static str,
+        /// The figure.
+        what: DemandFigure,
         /// The least that was fitted.
         least: f64,
         /// The most.
         most: f64,
-        /// The most of the run.
+        /// That of the run.
         simulated: f64,
     },
     /// The calibration does not say which servers it was made on.
@@ -134,12 +134,12 @@ impl fmt::Display for Caveat {
                  engines refuse it unless its RoPE is scaled"
             ),
             Self::BeyondCalibration { what, least, most, simulated } => {
-                let [least, most, simulated] = [least, most, simulated].map(|it| figure(*it));
+                let [least, most, simulated] = [least, most, simulated].map(|it| figure(*what, *it));
                 let fitted =
                     if least == most { most } else { format!("{least} to {most}") };
                 write!(
                     f,
-                    "the calibration was fitted on {fitted} {what}, and here there are up to {simulated}: \
+                    "the calibration was fitted on {fitted} {what}, and here there are {simulated}: \
                      what it says there is extrapolated"
                 )
             }
@@ -151,9 +151,12 @@ impl fmt::Display for Caveat {
     }
 }
 
-/// A figure of a run: tokens are whole, rates have three digits.
-fn figure(value: f64) -> String {
-    if value.fract() == 0.0 { grouped(value as u64) } else { rounded(value) }
+/// A figure of what runs ask: tokens are whole, rates have three digits.
+fn figure(what: DemandFigure, value: f64) -> String {
+    match what {
+        DemandFigure::RequestsPerSPerReplica => rounded(value),
+        DemandFigure::PromptTokens | DemandFigure::OutputTokens => grouped(value.round() as u64),
+    }
 }
 
 impl Scenario {

@@ -62,7 +62,7 @@ use crate::scenario::{
 
 pub use self::basis::{Basis, HostBasis, KvBasis, ServerBasis, StepTimeSource};
 pub use self::caveat::Caveat;
-pub use self::demand::Demand;
+pub use self::demand::{Demand, DemandFigure};
 pub use self::expected::{Prior, Quantity, ServerClass, Unstated};
 pub(crate) use self::graphs::captured_of_requests;
 pub use self::groups::{Kinds, ReplicaGroup};

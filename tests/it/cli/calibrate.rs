@@ -298,13 +298,13 @@ fn what_goes_beyond_the_runs_of_a_calibration_is_warned_of() {
     assert!(said(&format!("{run}=400 --set cluster.replicas=4")).is_empty(), "100/s each");
     let fast = said(&format!("{run}=400"));
     assert_eq!(fast.len(), 1, "{fast:?}");
-    assert!(fast[0].contains(" requests/s per replica, and here there are up to "), "{fast:?}");
+    assert!(fast[0].contains(" requests/s per replica, and here there are "), "{fast:?}");
     let lengths =
         "--set workload.lengths.input_tokens=1000 --set workload.lengths.output_tokens=90";
     let long = said(&format!("{run}=20 {lengths}"));
     let expected = [
-        "100 tokens a prompt, and here there are up to 1,000: what it says there is extrapolated",
-        "50 tokens an answer, and here there are up to 90: what it says there is extrapolated",
+        "100 tokens a prompt on average, and here there are 1,000: what it says there is extrapolated",
+        "50 tokens an answer on average, and here there are 90: what it says there is extrapolated",
     ];
     assert_eq!(long, expected);
 
@@ -328,6 +328,26 @@ fn what_goes_beyond_the_runs_of_a_calibration_is_warned_of() {
     let cli = cli.file("turned.toml", calibrated(1.2, 1100.0, &turned));
     let refused = cli.words("run server.toml --no-files --calibration turned.toml").expect_exit(2);
     refused.stderr_has("turned.toml: made_on.demand.prompt_tokens: must be the least and the most");
+}
+
+#[test]
+fn more_requests_of_the_same_lengths_are_not_beyond_a_calibration() {
+    // A median of 400 with σ = 1 is a mean of 660; the longest of 3000 has ten times as many.
+    let demand =
+        format!("{HERE}demand = {{ prompt_tokens = [660, 660], output_tokens = [50, 50] }}\n");
+    let server = "name = 's'\n[workload]\nnum_requests = 3000\n\
+                  arrivals = { type = 'poisson', rate_per_s = 50.0 }\n\
+                  lengths = { type = 'sampled', input_tokens = { type = 'log_normal', median_tokens = 400, \
+                  sigma = 1.0, max_tokens = 20000 }, output_tokens = { type = 'fixed', tokens = 50 } }\n\
+                  [cluster]\nmodel = 'Qwen/Qwen2.5-7B'\ngpu = 'H100'\n\
+                  step_time = { type = 'linear', base_us = 1000.0, prefill_token_us = 1.0, decode_seq_us = 10.0 }\n";
+    let cli = Cli::new().file("s.toml", server).file("c.toml", calibrated(1.2, 1100.0, &demand));
+    let run = "run s.toml --no-files --calibration c.toml";
+    let said = |words: &str| cli.words(words).expect_exit(0).stderr();
+    assert!(!said(run).contains("was fitted on"), "{}", said(run));
+    let longer = said(&format!("{run} --set workload.lengths.input_tokens.median_tokens=600"));
+    let warning = "fitted on 660 tokens a prompt on average, and here there are ";
+    assert!(longer.contains(warning), "{longer}");
 }
 
 #[test]
