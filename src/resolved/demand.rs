@@ -13,7 +13,7 @@ use crate::scenario::ReplicaRole;
 #[serde(deny_unknown_fields)]
 pub struct Demand {
     /// Requests per second that each replica served; where prefill and decode are apart, each replica of the role
-    /// that has fewest. Absent where autoscalers changed their number.
+    /// that has fewest. Absent where autoscalers changed their number, and where replicas serve several models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_s_per_replica: Option<[f64; 2]>,
     /// Tokens of a prompt that was served.
@@ -101,8 +101,8 @@ impl Demand {
 }
 
 impl Scenario {
-    /// Replicas that share the requests; of prefill and decode those of the role that has fewer, and nothing where
-    /// autoscalers change their number.
+    /// Replicas that share the requests; of prefill and decode those of the role that has fewer. Nothing where
+    /// autoscalers change their number, and where they serve several models: each has requests of its own.
     pub(crate) fn replicas_that_share(&self) -> Option<u32> {
         let of = |role| {
             let groups = self.groups.iter().filter(|group| group.role == role);
@@ -110,7 +110,8 @@ impl Scenario {
         };
         let roles = [of(ReplicaRole::Prefill), of(ReplicaRole::Decode)];
         let fewest = roles.into_iter().filter(|count| *count > 0).min();
-        (!self.has_autoscaler()).then(|| fewest.unwrap_or_else(|| self.replicas()))
+        let is_shared = !self.has_autoscaler() && self.models.len() == 1;
+        is_shared.then(|| fewest.unwrap_or_else(|| self.replicas()))
     }
 }
 

@@ -351,6 +351,27 @@ fn more_requests_of_the_same_lengths_are_not_beyond_a_calibration() {
 }
 
 #[test]
+fn a_rate_per_replica_is_of_one_model() {
+    let demand = "demand = { requests_per_s_per_replica = [1.0, 6.0], prompt_tokens = [100, 100], \
+                  output_tokens = [50, 50] }\n";
+    let models = "[[workload.classes]]\nname = 'small'\nshare = 0.5\n\
+                  [[workload.classes]]\nname = 'large'\nshare = 0.5\nmodel = 'Qwen/Qwen2.5-14B'\n\
+                  [[cluster.groups]]\nreplicas = 1\n\
+                  [[cluster.groups]]\nreplicas = 1\nmodel = 'Qwen/Qwen2.5-14B'\n";
+    let server = scenario(20.0).replace("tool_seed = 1\n", "").replace("\"sglang\"", "\"poisson\"");
+    let cli = Cli::new()
+        .file("one.toml", &server)
+        .file("two.toml", server.clone() + models)
+        .file("c.toml", calibrated(1.2, 1100.0, &format!("{HERE}{demand}")));
+    let warns = |file: &str| {
+        let ran = cli.words(&format!("run {file} --no-files --calibration c.toml"));
+        ran.expect_exit(0).stderr().contains("requests/s per replica, and here")
+    };
+    assert!(warns("one.toml"), "20 a second are beyond 6");
+    assert!(!warns("two.toml"), "nobody can tell whose replicas serve how much");
+}
+
+#[test]
 fn a_calibration_is_of_one_table_of_step_times() {
     let made_on = format!("{HERE}tables = [\"h100-sxm5-80gb/vllm-0.24.0\"]\n");
     let calibration = calibrated(1.2, 100.0, &made_on)
