@@ -18,6 +18,7 @@ use crate::workload::{TraceRow, resampled_rows};
 #[derive(Debug, Default)]
 pub struct Cases {
     listener: Listener,
+    tells_caveats: bool,
     /// By file and the way it is read.
     traces: Mutex<Vec<(String, Arc<[TraceRow]>)>>,
     /// Of groups of replicas whose number is left out, the last ones made at the end.
@@ -33,6 +34,11 @@ const STEP_TIMES_MAX: usize = 16;
 impl Cases {
     /// Tells a listener what the files hold and what results hang on.
     pub fn told(listener: &Listener) -> Self {
+        Self { tells_caveats: true, ..Self::told_of_files(listener) }
+    }
+
+    /// Tells a listener what the files hold.
+    pub fn told_of_files(listener: &Listener) -> Self {
         Self { listener: listener.clone(), ..Self::default() }
     }
 
@@ -49,8 +55,10 @@ impl Cases {
     /// # Errors
     /// When files cannot be read, and runs do not fit into memory.
     pub fn of(&self, mut loaded: Loaded, leaves: Leaves) -> Result<Case, LoadError> {
-        for caveat in loaded.scenario.caveats() {
-            self.listener.tell(&Note::Warning(caveat.to_string()));
+        if self.tells_caveats {
+            for caveat in loaded.scenario.caveats() {
+                self.listener.tell(&Note::Warning(caveat.to_string()));
+            }
         }
         memory::check(&loaded.scenario, leaves, &self.listener)?;
         loaded.scenario.rename_files(loaded.relocated());

@@ -14,7 +14,7 @@ use super::saturation::{Busiest, Crowding};
 use crate::cost::StepTime;
 use crate::ids::ModelId;
 use crate::request::Request;
-use crate::resolved::{Caveat, Demand, KvSource, Scenario};
+use crate::resolved::{Caveat, Demand, DemandFigure, KvSource, Scenario};
 use crate::sim::{Counts, Lane, Observer, Occurrence, Separable};
 use crate::units::SimTime;
 
@@ -117,6 +117,12 @@ pub enum WarningKind {
     Cut,
     /// What the scenario leaves unpriced.
     Caveat,
+    /// More requests per second than a calibration was fitted on.
+    BeyondFittedRate,
+    /// Longer prompts than that.
+    BeyondFittedPrompts,
+    /// Longer answers than that.
+    BeyondFittedAnswers,
     /// Steps beyond the measured shapes.
     Extrapolation,
     /// A load near what can be served.
@@ -127,6 +133,19 @@ pub enum WarningKind {
     KvCapacity,
 }
 
+impl WarningKind {
+    fn of(caveat: &Caveat) -> Self {
+        match caveat {
+            Caveat::BeyondCalibration { what, .. } => match what {
+                DemandFigure::RequestsPerSPerReplica => Self::BeyondFittedRate,
+                DemandFigure::PromptTokens => Self::BeyondFittedPrompts,
+                DemandFigure::OutputTokens => Self::BeyondFittedAnswers,
+            },
+            _ => Self::Caveat,
+        }
+    }
+}
+
 /// Something that a run is warned of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
@@ -134,6 +153,16 @@ pub struct Warning {
     pub kind: WarningKind,
     /// In words: a sentence.
     pub text: String,
+}
+
+impl Warning {
+    /// What warnings share that are told once: their kind, and caveats their text too, as they are of different
+    /// things.
+    #[cfg(feature = "sweep")]
+    pub(crate) fn topic(&self) -> (WarningKind, &str) {
+        let text = if self.kind == WarningKind::Caveat { self.text.as_str() } else { "" };
+        (self.kind, text)
+    }
 }
 
 impl Caution {
@@ -285,7 +314,7 @@ impl Warnings {
         let losses = self.losses.iter().map(|losses| (Kind::Losses, losses.to_string()));
         let too_long = self.too_long.iter().map(|long| (Kind::TooLong, long.to_string()));
         let cut = (!self.cut.is_none()).then(|| (Kind::Cut, self.cut.to_string()));
-        let caveats = self.caveats.iter().map(|caveat| (Kind::Caveat, caveat.to_string()));
+        let caveats = self.caveats.iter().map(|caveat| (Kind::of(caveat), caveat.to_string()));
         let derived = self.kv_capacity_is_derived.then(|| {
             let share = self.kv_share();
             format!("KV capacity is derived, not read from a server's log; {share} of it")

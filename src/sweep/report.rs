@@ -13,7 +13,7 @@ use super::plan::{Plan, Shard};
 use super::results::{Results, number, text};
 use super::summary::{Estimate, Estimator};
 use crate::load::Listener;
-use crate::metrics::{Warning, WarningKind};
+use crate::metrics::Warning;
 
 /// The figures that are shown where none is asked for, if the runs have them.
 pub const USUAL: [&str; 8] = [
@@ -69,7 +69,7 @@ pub struct PointReport {
     pub runs: usize,
     /// Why runs failed.
     pub errors: Vec<String>,
-    /// What its runs are warned of, once for each kind: what is said of the first of them.
+    /// What its runs are warned of, once for each kind: what is said of the first of them. Caveats are told once each.
     pub warnings: Vec<Warning>,
     /// In the order in which runs tell them.
     figures: Vec<Option<Estimate>>,
@@ -209,16 +209,11 @@ impl PointReport {
     }
 }
 
-/// What runs are warned of, the first of each kind.
+/// What runs are warned of, the first of each kind, and every caveat.
 fn first_of_each_kind(runs: &[Entry]) -> Vec<Warning> {
     let mut found: Vec<Warning> = Vec::new();
     for warning in runs.iter().flat_map(|run| &run.warnings) {
-        // Caveats of one kind are of different things.
-        let is_known = |known: &Warning| match known.kind {
-            WarningKind::Caveat => known == warning,
-            kind => kind == warning.kind,
-        };
-        if !found.iter().any(is_known) {
+        if !found.iter().any(|known| known.topic() == warning.topic()) {
             found.push(warning.clone());
         }
     }

@@ -11,7 +11,7 @@ use super::journal::{self, Entry};
 use super::plan::{Plan, Point, Points, Shard};
 use crate::io::results::{Cells, NamedCells};
 use crate::load::{Listener, Note};
-use crate::metrics::{Losses, Warning, WarningKind};
+use crate::metrics::{Losses, WarningKind};
 use crate::sim::Counts;
 use crate::study::CUT_ANSWERS;
 
@@ -115,22 +115,22 @@ impl Results {
         texts.into_iter().map(Note::Warning).collect()
     }
 
-    /// What runs are warned of, once for each kind: how many points, and what is said of the first of them. What figures tell
-    /// of answers that were cut, and of losses, is not told again; caveats are told while runs are loaded.
+    /// What runs are warned of, once for each kind: how many points, and what is said of the first of them. Caveats are
+    /// told once each. What figures tell of answers that were cut, and of losses, is not told again.
     fn warnings_of_runs(&self, tells_losses: bool) -> Vec<String> {
-        let mut kinds: BTreeMap<WarningKind, (BTreeSet<u32>, &Entry, &str)> = BTreeMap::new();
+        let mut topics: BTreeMap<_, (BTreeSet<u32>, &Entry, &str)> = BTreeMap::new();
         for entry in &self.entries {
-            for Warning { kind, text } in &entry.warnings {
-                let first = || (BTreeSet::new(), entry, text.as_str());
-                kinds.entry(*kind).or_insert_with(first).0.insert(entry.point);
+            for warning in &entry.warnings {
+                let first = || (BTreeSet::new(), entry, warning.text.as_str());
+                topics.entry(warning.topic()).or_insert_with(first).0.insert(entry.point);
             }
         }
-        let is_told = |kind: &WarningKind| match kind {
-            WarningKind::Cut | WarningKind::Caveat => true,
+        let is_told = |kind: WarningKind| match kind {
+            WarningKind::Cut => true,
             WarningKind::Losses => tells_losses,
             _ => false,
         };
-        kinds.retain(|kind, _| !is_told(kind));
+        topics.retain(|(kind, _), _| !is_told(*kind));
         let points = self.entries.chunk_by(|one, next| one.point == next.point).count();
         let has_seeds = self.manifest.plan.seeds > 1;
         let line = |(concerned, first, text): (BTreeSet<u32>, &Entry, &str)| {
@@ -138,7 +138,7 @@ impl Results {
             let seed = if has_seeds { format!(", run {seed}") } else { String::new() };
             format!("{count} of {points} points; the first is point {point}{seed}: {text}")
         };
-        kinds.into_values().map(line).collect()
+        topics.into_values().map(line).collect()
     }
 
     /// Whether the sweep says anything.

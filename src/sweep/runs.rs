@@ -61,7 +61,8 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn told(listener: &Listener) -> Self {
-        Self { cases: Cases::told(listener), keys: Keys::default() }
+        // What runs are warned of is among their results.
+        Self { cases: Cases::told_of_files(listener), keys: Keys::default() }
     }
 }
 

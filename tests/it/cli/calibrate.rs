@@ -245,6 +245,7 @@ fn a_calibration_that_fits_nothing_or_was_made_elsewhere_is_warned_of_in_every_c
         "plan s.toml --slo p99_ttft_ms<=1e6 --max-gpus 1 --resamples 0 --calibration c.toml",
     ] {
         let said = cli.words(words).stderr();
+        let said = said.replace("2 of 2 points; the first is point 0: ", "");
         for part in [
             "warning: the calibration does not fit: it misses its own runs by 7.2 times the noise",
             "warning: the calibration sets cluster.step_time.base_us to 33000.0000, 12 spreads from the 1000",
@@ -348,6 +349,46 @@ fn more_requests_of_the_same_lengths_are_not_beyond_a_calibration() {
     let longer = said(&format!("{run} --set workload.lengths.input_tokens.median_tokens=600"));
     let warning = "fitted on 660 tokens a prompt on average, and here there are ";
     assert!(longer.contains(warning), "{longer}");
+}
+
+#[test]
+fn a_sweep_tells_what_is_doubted_of_a_calibration_however_its_runs_are_known() {
+    let demand = "demand = { requests_per_s_per_replica = [1.0, 6.0], prompt_tokens = [90, 90], \
+                  output_tokens = [10, 10] }\n";
+    let server = scenario(4.0).replace("tool_seed = 1\n", "").replace("\"sglang\"", "\"poisson\"");
+    let cli = Cli::new()
+        .file("s.toml", server)
+        .file("c.toml", calibrated(7.2, 1100.0, &format!("{ELSEWHERE}{demand}")));
+    let words = "sweep s.toml --vary workload.arrivals.rate_per_s=4,20,40 --seeds 2 --calibration c.toml \
+                 --output-dir swept --format json";
+    let told = |words: &str| {
+        let ran = cli.words(words).expect_exit(0);
+        let lines = ran.stderr().lines().map(str::to_owned).collect::<Vec<_>>();
+        let lines = lines.into_iter().filter(|line| line.contains("the calibration"));
+        (lines.collect::<Vec<_>>(), ran.stdout())
+    };
+    let first = told(words);
+    let (lines, report) = &first;
+    for part in [
+        "warning: 3 of 3 points; the first is point 0, run 1: the calibration does not fit",
+        "warning: 3 of 3 points; the first is point 0, run 1: the calibration was made on another GPU",
+        "warning: 2 of 3 points; the first is point 1, run 1: the calibration was fitted on 1 to 6 requests/s",
+        "warning: 3 of 3 points; the first is point 0, run 1: the calibration was fitted on 10 tokens an answer",
+    ] {
+        assert_eq!(lines.iter().filter(|line| line.starts_with(part)).count(), 1, "{lines:#?}");
+    }
+    let report: Value = serde_json::from_str(report).expect("it is JSON");
+    let of_point = |point: usize, kind: &str| {
+        let warnings = report["points"][point]["warnings"].as_array().expect("a list");
+        warnings.iter().filter(|one| one["kind"] == kind).count()
+    };
+    let counts = |kind| [0, 1, 2].map(|point| of_point(point, kind));
+    assert_eq!(counts("beyond_fitted_rate"), [0, 1, 1], "the texts of seeds differ");
+    assert_eq!(counts("beyond_fitted_prompts"), [0; 3], "100 is no quarter above 90");
+    assert_eq!(counts("beyond_fitted_answers"), [1; 3]);
+    assert_eq!(counts("caveat"), [5; 3]);
+    assert_eq!(told(words), first, "known before");
+    assert_eq!(told("merge swept --output-dir whole --format json"), first, "merged");
 }
 
 #[test]
