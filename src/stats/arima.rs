@@ -118,5 +118,5 @@ fn differenced(series: &[f64], times: usize) -> Vec<f64> {
 
 /// Whether all values are one.
 fn is_constant(series: &[f64]) -> bool {
-    series.windows(2).all(|pair| pair[0] == pair[1])
+    series.windows(2).all(|pair| pair[0].total_cmp(&pair[1]).is_eq())
 }

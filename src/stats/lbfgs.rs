@@ -130,7 +130,7 @@ impl Curvature {
         }
         if let Some((step, change)) = self.pairs.back() {
             let scale = dot(step, change) / dot(change, change);
-            d.iter_mut().for_each(|d| *d *= scale);
+            d = d.iter().map(|d| scale * d).collect();
         }
         for ((step, change), share) in self.pairs.iter().zip(shares.into_iter().rev()) {
             let back = dot(change, &d) / dot(step, change);

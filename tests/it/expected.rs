@@ -143,7 +143,8 @@ fn where_queues_grow_intervals_reach_as_far_as_slow_and_fast_servers() {
             .map(|run| run.summary().figure(figure).expect("it was measured"));
         let key = MetricKey::parse(figure).expect("a figure");
         let [least, most] = class.prior().interval(key, typical).expect("it is known");
-        assert_eq!([low, high], [least.min(fast), most.max(slow)], "{figure}");
+        let expected = [least.min(fast), most.max(slow)];
+        assert_eq!([low, high].map(f64::to_bits), expected.map(f64::to_bits), "{figure}");
         assert!(slow > most, "{figure}: {slow} and {most}");
     }
     // Whoever waits for answers is slowed down alike: nothing grows.

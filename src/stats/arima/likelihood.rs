@@ -108,11 +108,11 @@ impl Dynamics {
         for i in 0..self.states {
             (0..self.states).for_each(|j| moved[i][j] = self.dot(&self.transition[j], &spread[i]));
         }
-        for i in 0..self.states {
-            for j in 0..self.states {
+        for (i, row) in next.iter_mut().enumerate().take(self.states) {
+            for (j, to) in row.iter_mut().enumerate().take(self.states) {
                 let carried: f64 =
                     (0..self.states).map(|k| self.transition[i][k] * moved[k][j]).sum();
-                next[i][j] = carried + self.entrance[i] * self.entrance[j] * self.variance;
+                *to = carried + self.entrance[i] * self.entrance[j] * self.variance;
             }
         }
         next

@@ -31,7 +31,7 @@ fn errors(case: &Case) -> Vec<f64> {
     case.values[..unasked].iter().for_each(|value| predictor.see(*value));
     let asked = case.values[unasked..].iter().zip(&case.forecasts).map(|(value, theirs)| {
         predictor.see(*value);
-        (predictor.next() - theirs).abs() / theirs.abs().max(1.0)
+        (predictor.forecast() - theirs).abs() / theirs.abs().max(1.0)
     });
     asked.collect()
 }

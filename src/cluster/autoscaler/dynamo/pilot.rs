@@ -179,9 +179,9 @@ impl Pilot {
         self.osl.see(self.last.osl);
         let seconds = f64::from(self.config.throughput_adjustment_interval_seconds);
         Demand {
-            per_s: self.requests.next() / seconds,
-            isl: self.isl.next(),
-            osl: self.osl.next(),
+            per_s: self.requests.forecast() / seconds,
+            isl: self.isl.forecast(),
+            osl: self.osl.forecast(),
             hit_rate: self.last.hit_rate,
         }
     }

@@ -100,14 +100,14 @@ impl Predictor {
     }
 
     /// What the next one is to have.
-    pub fn next(&mut self) -> f64 {
+    pub fn forecast(&mut self) -> f64 {
         match &mut self.way {
             Way::Filter(filter, min_points) if self.points >= *min_points => {
                 let level = filter.level + filter.trend;
                 let value = if self.takes_log { level.exp_m1() } else { level };
                 value.max(0.0)
             }
-            Way::Model(model) => model.next().unwrap_or(self.last),
+            Way::Model(model) => model.forecast().unwrap_or(self.last),
             Way::Last | Way::Filter(..) => self.last,
         }
     }
@@ -115,12 +115,12 @@ impl Predictor {
 
 impl Model {
     /// What comes next; none while there are too few values, and where no model fits.
-    fn next(&mut self) -> Option<f64> {
+    fn forecast(&mut self) -> Option<f64> {
         let first = *self.values.first()?;
         if self.values.len() < MODEL_POINTS {
             return None;
         }
-        if self.values.iter().all(|value| *value == first) {
+        if self.values.iter().all(|value| value.total_cmp(&first).is_eq()) {
             return Some(first);
         }
         let taken = std::mem::replace(&mut self.taken, self.values.len());

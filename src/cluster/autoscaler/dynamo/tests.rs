@@ -254,7 +254,7 @@ proptest! {
         let mut predictor = Predictor::new(&config);
         for value in values {
             predictor.see(value);
-            prop_assert_eq!(predictor.next().to_bits(), value.to_bits());
+            prop_assert_eq!(predictor.forecast().to_bits(), value.to_bits());
         }
     }
 
@@ -268,7 +268,7 @@ proptest! {
         (0..200).for_each(|step| predictor.see(start + slope * f64::from(step)));
         let next = start + slope * 200.0;
         // A line is what it assumes, so that what it began with is forgotten.
-        prop_assert!((predictor.next() - next).abs() < 1e-3 * next, "{} {next}", predictor.next());
+        prop_assert!((predictor.forecast() - next).abs() < 1e-3 * next, "{} {next}", predictor.forecast());
     }
 }
 
@@ -282,7 +282,7 @@ fn a_filter_takes_the_last_value_until_it_has_seen_enough() {
     let mut next = Vec::new();
     for value in [0.0, 10.0, 20.0, 30.0, 40.0, 50.0] {
         predictor.see(value);
-        next.push(predictor.next().round());
+        next.push(predictor.forecast().round());
     }
     // The zero before all others does not count; four points follow, then the line goes on.
     assert_eq!(next, [0.0, 10.0, 20.0, 30.0, 40.0, 60.0]);
@@ -304,15 +304,18 @@ fn one_more_at_a_full_budget_needs_one_less() {
 #[test]
 fn a_model_takes_the_last_value_until_five_are_there_and_one_that_never_changes() {
     let mut predictor = Predictor::new(&DynamoPlannerConfig::default());
-    let next = [0.0, 10.0, 20.0, 30.0, 10.0].map(|value| {
-        predictor.see(value);
-        predictor.next()
-    });
+    let next: Vec<f64> = [0.0, 10.0, 20.0, 30.0, 10.0]
+        .into_iter()
+        .map(|value| {
+            predictor.see(value);
+            predictor.forecast()
+        })
+        .collect();
     assert_eq!(next, [0.0, 10.0, 20.0, 30.0, 10.0]);
     predictor.see(20.0);
-    let next = predictor.next();
+    let next = predictor.forecast();
     assert!((10.0..20.0).contains(&next), "it goes back to the mean: {next}");
     let mut constant = Predictor::new(&DynamoPlannerConfig::default());
     (0..9).for_each(|_| constant.see(40.0));
-    assert_eq!(constant.next().to_bits(), 40.0_f64.to_bits());
+    assert_eq!(constant.forecast().to_bits(), 40.0_f64.to_bits());
 }
