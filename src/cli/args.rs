@@ -31,8 +31,8 @@ pub(super) struct RunArguments {
     pub(super) seeds: Option<u32>,
     #[command(flatten)]
     pub(super) servers: ServersArgument,
-    /// Simulate typical servers alone where the scenario does not describe them: no slow and fast ones for the printed
-    /// ranges, and none drawn with `--seeds`
+    /// Simulate typical servers alone where the scenario does not describe them: no ranges where slow and fast ones
+    /// are simulated for these, and none drawn with `--seeds`
     #[arg(long, conflicts_with = "servers")]
     pub(super) point: bool,
     /// Refused with what may be meant: replicas of the cluster, or seeds.

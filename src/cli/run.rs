@@ -15,7 +15,9 @@ use crate::io::rundir::{Existing, RunDir, slug};
 use crate::io::traces::TraceSummary;
 use crate::io::unfinished;
 use crate::load::memory::{self, Leaves};
-use crate::load::{Draft, LoadError, Loaded, Note, only, state_setting, state_step_times};
+use crate::load::{
+    Draft, Listener, LoadError, Loaded, Note, only, state_setting, state_step_times,
+};
 use crate::metrics::{
     self, BenchReport, Caution, ExpectedFigures, Losses, Recorder, StepLog, tails_of,
 };
@@ -235,7 +237,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments, point: bool) -> Result<Ou
 /// The reports of a fast and a slow server, where there are some; a run took so long.
 fn tails(loaded: &Loaded, wall_s: f64) -> Result<Vec<BenchReport>, Failure> {
     let Some([_, slow]) = tails_of(&loaded.scenario) else { return Ok(Vec::new()) };
-    if let Err(error) = memory::check(&slow, Leaves::Figures, &listener()) {
+    if let Err(error) = memory::check(&slow, Leaves::Figures, &Listener::default()) {
         say(&format!("notice: no ranges, for which a slow server is simulated: {error}"));
         return Ok(Vec::new());
     }

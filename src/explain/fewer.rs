@@ -74,7 +74,10 @@ fn is_steady(scenario: &Scenario) -> bool {
     );
     let drifts = workload.adapters.as_ref().is_some_and(|mix| mix.drift.is_some());
     // Each prefix is sent as often as the number of requests says.
-    let repeats = matches!(workload.lengths, LengthConfig::PrefixRepetition(_));
+    let repeats = matches!(
+        workload.lengths,
+        LengthConfig::PrefixRepetition(_) | LengthConfig::GeneratedSharedPrefix(_)
+    );
     let is_recorded = scenario.trace.is_some();
     let is_there = scenario.faults.is_empty() && !scenario.has_autoscaler();
     !varies && !drifts && !repeats && !is_recorded && is_there

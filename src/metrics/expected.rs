@@ -41,7 +41,7 @@ pub struct ExpectedFigures {
     #[serde(default)]
     pub servers: Option<String>,
     /// The lower and the upper end, by the benchmark tool's names of figures; none unless the typical ones were
-    /// simulated.
+    /// simulated, and with them the tails where there are some.
     pub interval_90: BTreeMap<String, [f64; 2]>,
 }
 
@@ -86,9 +86,20 @@ fn is_paced_by_servers(scenario: &Scenario) -> bool {
 /// The scenario with a fast and with a slow server, whose figures say how far servers of the class are apart; nothing where
 /// typical servers are not what it simulates, and where requests wait for answers.
 pub fn tails_of(scenario: &Scenario) -> Option<[Scenario; 2]> {
-    class_of(scenario).filter(|(_, server)| *server == Unstated::TYPICAL)?;
     let tails = [Unstated::FAST, Unstated::SLOW];
-    (!is_paced_by_servers(scenario)).then(|| tails.map(|server| scenario.with_servers(server)))
+    has_tails(scenario).then(|| tails.map(|server| scenario.with_servers(server)))
+}
+
+fn has_tails(scenario: &Scenario) -> bool {
+    let is_typical = class_of(scenario).is_some_and(|(_, server)| server == Unstated::TYPICAL);
+    is_typical && !is_paced_by_servers(scenario)
+}
+
+/// Whether the slow one of the tails leaves more than one in a hundred unanswered of those that the typical one answers: then
+/// latencies are those of the others.
+fn loses_requests(report: &BenchReport, tails: &[BenchReport]) -> bool {
+    let answered = |report: &BenchReport| report.summary.completed as f64;
+    tails.last().is_some_and(|slow| answered(slow) < 0.99 * answered(report))
 }
 
 /// Where a figure of nine of ten servers is, from that of the typical one and those of the tails.
@@ -100,8 +111,7 @@ pub fn interval_of(
 ) -> Option<[f64; 2]> {
     let figure = |report: &BenchReport| report.summary.metric(key).filter(|one| one.is_finite());
     let [low, high] = class.prior().interval(key, figure(report)?)?;
-    // Where nobody is answered there are no latencies, however long they would be.
-    if tails.iter().any(|tail| tail.summary.completed == 0) {
+    if loses_requests(report, tails) {
         return None;
     }
     let of_tails = tails.iter().filter_map(figure);
@@ -136,7 +146,7 @@ impl ExpectedFigures {
         let (class, server) = class_of(scenario)?;
         let servers = server.word().map(str::to_owned);
         let class_name = class.name().to_owned();
-        if server != Unstated::TYPICAL {
+        if server != Unstated::TYPICAL || (has_tails(scenario) && tails.is_empty()) {
             return Some(Self { class: class_name, servers, interval_90: BTreeMap::new() });
         }
         let named = |(key, interval): (MetricKey, _)| (key.name(report.tool()), interval);
@@ -160,10 +170,13 @@ impl ExpectedFigures {
         if report.summary.completed == 0 {
             return None;
         }
-        if tails.iter().any(|tail| tail.summary.completed == 0) {
-            let servers = class.servers();
+        if has_tails(scenario) && tails.is_empty() {
+            return None;
+        }
+        if loses_requests(report, tails) {
+            let slow = format!("Of {}, those slower than 19 of 20", class.servers());
             return Some(format!(
-                "Of {servers}, those slower than 19 of 20 answer no request here"
+                "{slow} leave requests unanswered here that a typical one answers"
             ));
         }
         let told: Vec<String> =

@@ -52,7 +52,7 @@ pub(in crate::cli) struct BenchArguments {
     /// be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", help_heading = "Simulation")]
     pub(super) overrides: Vec<String>,
-    /// Simulate a typical server alone: no slow and fast ones for the printed ranges
+    /// Simulate a typical server alone: no ranges where a slow and a fast one are simulated for these
     #[arg(long, help_heading = "Simulation")]
     pub(super) point: bool,
     #[command(flatten, next_help_heading = "Simulation")]
