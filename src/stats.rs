@@ -56,6 +56,11 @@ pub fn sum(values: &[f64]) -> f64 {
     sum(&values[..half]) + sum(&values[half..])
 }
 
+/// The scalar product.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
 /// The arithmetic mean; 0 for no values.
 pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { sum(values) / values.len() as f64 }

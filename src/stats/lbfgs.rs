@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 
 use line_search::LineSearch;
 
+use super::dot;
+
 /// Steps whose curvature is remembered.
 const MEMORY: usize = 10;
 /// The largest slope that passes for none.
@@ -152,10 +154,6 @@ impl Curvature {
         }
         self.pairs.push_back((step, change));
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn add(to: &mut [f64], what: &[f64], times: f64) {

@@ -1,5 +1,7 @@
 //! Linear least squares where columns may depend on each other, or be more than rows.
 
+use super::dot;
+
 /// Columns of a matrix.
 pub(crate) type Columns = Vec<Vec<f64>>;
 
@@ -54,10 +56,6 @@ fn turn(columns: &mut Columns, (i, j): (usize, usize), cosine: f64, sine: f64) {
         columns[i][row] = cosine * a - sine * b;
         columns[j][row] = sine * a + cosine * b;
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 #[cfg(test)]
