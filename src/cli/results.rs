@@ -188,8 +188,7 @@ fn slo_text(outcome: &Outcome) -> String {
 /// Everything about a run in one JSON object; equal runs give equal bytes.
 fn summary(outcome: &Outcome) -> Value {
     let Outcome { scenario, counts, recorder, report, .. } = outcome;
-    let mut summary = Summary::new(scenario, counts, recorder, report);
-    summary.expect_between(scenario, report, &outcome.tails);
+    let mut summary = Summary::new(scenario, counts, recorder, report, &outcome.tails);
     summary.comparison = outcome.comparison.as_ref().map(Comparison::figures);
     summary.warn(&outcome.warnings);
     summary.put("seeds", outcome.spread.as_ref().map(|spread| spread.json(report.tool())));

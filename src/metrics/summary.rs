@@ -70,7 +70,7 @@ pub struct KeptSlo {
 }
 
 impl Summary {
-    /// Of a recorded run.
+    /// Of a recorded run. `tails` are the reports of [`tails_of`](super::tails_of) the scenario.
     ///
     /// # Panics
     /// Never: what reports say is JSON.
@@ -79,6 +79,7 @@ impl Summary {
         counts: &Counts,
         recorder: &Recorder,
         report: &BenchReport,
+        tails: &[BenchReport],
     ) -> Self {
         let kinds = ReplicaKind::of(scenario);
         let benchmark = serde_json::from_str(&report.json(NonFinite::Null));
@@ -94,7 +95,7 @@ impl Summary {
             parts: Map::new(),
         };
         summary.put("engine", Some(engine(scenario, recorder)));
-        summary.expect_between(scenario, report, &[]);
+        summary.put("expected", ExpectedFigures::of(scenario, report, tails));
         summary.put("cluster", Some(ClusterReport::new(recorder, &kinds)));
         summary.put("transfers", TransferReport::of(recorder, scenario));
         summary.put("adapters", AdaptersReport::new(recorder, scenario));
@@ -118,17 +119,6 @@ impl Summary {
     pub fn put(&mut self, name: &str, part: Option<impl Serialize>) {
         let part = part.map(|part| serde_json::to_value(part).expect("a report is JSON"));
         self.parts.extend(part.map(|part| (name.to_owned(), part)));
-    }
-
-    /// Says where servers like those of the run are, of which nothing was measured, with the reports of
-    /// [`tails_of`](super::tails_of) the scenario.
-    pub fn expect_between(
-        &mut self,
-        scenario: &Scenario,
-        report: &BenchReport,
-        tails: &[BenchReport],
-    ) {
-        self.put("expected", ExpectedFigures::of(scenario, report, tails));
     }
 
     /// Adds what it hangs on.

@@ -170,7 +170,7 @@ fn figures_of_forgotten_requests_are_those_of_their_records() {
     assert!(forgotten.folded().is_some());
     let summary = |recorder: &Recorder| {
         let report = BenchReport::new(recorder, &case.scenario);
-        let summary = Summary::new(&case.scenario, &counts, recorder, &report);
+        let summary = Summary::new(&case.scenario, &counts, recorder, &report, &[]);
         serde_json::to_value(summary).expect("it is JSON")
     };
     let (kept, forgotten) = (summary(&kept), summary(&forgotten));

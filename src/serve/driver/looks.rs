@@ -75,7 +75,8 @@ impl Driver {
             return summary.clone();
         }
         let report = BenchReport::new(&self.recorder, &self.scenario);
-        let summary = Summary::new(&self.scenario, &self.live.counts(), &self.recorder, &report);
+        let summary =
+            Summary::new(&self.scenario, &self.live.counts(), &self.recorder, &report, &[]);
         let (now, took) = (wall(), began.elapsed());
         self.reported = (took > LONG_REPORT).then(|| (now + took * REPORT_SHARE, summary.clone()));
         summary

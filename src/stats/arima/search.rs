@@ -5,6 +5,7 @@ use rustc_hash::FxHashSet;
 
 use super::stationary::{has_roots_within, split};
 use super::{Arima, MAX_DIFFERENCES, MAX_LAGS, Order, differenced, is_constant};
+use crate::stats;
 
 /// The lags of either kind that the search begins with.
 const START_LAGS: usize = 2;
@@ -59,11 +60,10 @@ impl Search<'_> {
     fn begin(&mut self) {
         let start = self.here;
         self.takes(start);
-        let few = usize::from(self.max_lags > 0);
         let plain = Order { ar: 0, ma: 0, ..start };
-        let tried = [Some(plain), (few > 0).then_some(Order { ar: 1, ..plain })];
-        let tried = tried.into_iter().chain([(few > 0).then_some(Order { ma: 1, ..plain })]);
-        for order in tried.flatten() {
+        let max_lags = self.max_lags;
+        let simple = [plain, Order { ar: 1, ..plain }, Order { ma: 1, ..plain }];
+        for order in simple.into_iter().filter(|order| order.ar.max(order.ma) <= max_lags) {
             if self.takes(order) {
                 self.here = order;
             }
@@ -133,7 +133,7 @@ fn differences(series: &[f64]) -> usize {
 /// The test of Kwiatkowski, Phillips, Schmidt and Shin around a level, with the window of Bartlett.
 fn is_stationary(series: &[f64]) -> bool {
     let n = series.len() as f64;
-    let mean = series.iter().sum::<f64>() / n;
+    let mean = stats::mean(series);
     let errors: Vec<f64> = series.iter().map(|x| x - mean).collect();
     let sums = errors.iter().scan(0.0, |sum, error| {
         *sum += error;

@@ -2,6 +2,7 @@
 
 use super::stationary::has_roots_within;
 use super::{Order, differenced};
+use crate::stats;
 use crate::stats::least_squares::{Columns, shortest_solution};
 
 /// The least variance that a fit begins with.
@@ -15,7 +16,7 @@ pub(super) fn parameters(order: Order, series: &[f64]) -> Vec<f64> {
     let regressors = usize::from(order.has_constant) + order.ar + order.ma;
     let (mut found, residuals) = regression.unwrap_or_else(|| {
         // Too few values: nothing but their variance is told.
-        let mean = series.iter().sum::<f64>() / series.len() as f64;
+        let mean = stats::mean(&series);
         let residuals = vec![0.0; 2 * order.ma].into_iter().chain(series.iter().map(|x| x - mean));
         (vec![0.0; regressors], if series.is_empty() { vec![1.0] } else { residuals.collect() })
     });
@@ -24,8 +25,7 @@ pub(super) fn parameters(order: Order, series: &[f64]) -> Vec<f64> {
     } else if residuals.len() > order.ma.max(1) {
         squares(&residuals[order.ma..]) / (residuals.len() - order.ma) as f64
     } else {
-        let mean = series.iter().sum::<f64>() / series.len() as f64;
-        series.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / series.len() as f64
+        stats::std_dev(&series).powi(2)
     };
     let (_, coefficients) = found.split_at_mut(usize::from(order.has_constant));
     let (ar, ma) = coefficients.split_at_mut(order.ar);
