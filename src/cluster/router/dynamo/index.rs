@@ -82,8 +82,18 @@ impl Node {
         Self { blocks: own, full: RankSet::of(rank), ..Self::default() }
     }
 
+    /// The place of a block, the last of them if its name is here twice.
     fn at(&self, block: u64) -> Option<usize> {
         self.blocks.iter().rposition(|one| *one == block)
+    }
+
+    /// The same where the block is the one before a place, which it mostly is: edges are long, and engines evict
+    /// tails first.
+    fn just_before(&self, end: usize, block: u64) -> Option<usize> {
+        let is_there = |at: &usize| !self.strays && self.blocks.get(*at) == Some(&block);
+        let guess = end.checked_sub(1).filter(is_there);
+        debug_assert!(guess.is_none() || guess == self.at(block), "a name is on an edge once");
+        guess
     }
 
     fn covered(&self, rank: Rank) -> usize {
@@ -149,7 +159,11 @@ impl Index {
     fn begin_behind(&mut self, rank: Rank, parent: u64, blocks: &[u64]) -> Option<Edge> {
         let edge = self.find(rank, parent, None)?;
         let node = &self.edges[edge];
-        let at = node.at(parent).filter(|at| *at < node.covered(rank));
+        let covered = node.covered(rank);
+        let at = node
+            .just_before(covered, parent)
+            .or_else(|| node.at(parent))
+            .filter(|at| *at < covered);
         let Some(at) = at else {
             self.forget(rank, parent);
             return None;
@@ -280,7 +294,15 @@ impl Index {
             };
             // Those that follow on the same edge go with it.
             let node = &self.edges[edge];
-            let places = blocks[at..].iter().map_while(|block| node.at(*block));
+            let mut end = node.covered(rank);
+            let places = blocks[at..].iter().map_while(|block| {
+                end = match node.just_before(end, *block) {
+                    Some(at) => at,
+                    None if self.is_elsewhere(rank, *block, edge) => return None,
+                    None => node.at(*block)?,
+                };
+                Some(end)
+            });
             let (count, least) =
                 places.fold((0, usize::MAX), |(n, least), at| (n + 1, least.min(at)));
             if count == 0 {

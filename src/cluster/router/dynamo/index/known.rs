@@ -2,7 +2,8 @@
 //!
 //! While nothing is kept that no edge leads to, a name stands on one edge alone, as names are chained. Then of the blocks
 //! that a rank covers of an edge the last one stands for those before it (the rank is *brief* there): what is stored
-//! and what is removed ends with it, where tails go first. A rank that is asked for a block in between spells out what it knows.
+//! and what is removed ends with it, where tails go first. A block in between is looked for on all these edges: engines also
+//! tell of blocks that a rank has twice, when the second goes.
 
 use std::ops::Range;
 
@@ -24,7 +25,7 @@ pub(super) struct Known {
 
 impl Index {
     /// The edge on which a rank knows a block to be. If it is brief there, perhaps that is the edge of another block.
-    pub(super) fn find(&mut self, rank: Rank, block: u64, other: Option<&u64>) -> Option<Edge> {
+    pub(super) fn find(&self, rank: Rank, block: u64, other: Option<&u64>) -> Option<Edge> {
         let known = self.known.get(rank.index())?;
         let place = known.places.get(&block);
         if place.is_some() || known.brief == 0 {
@@ -32,15 +33,17 @@ impl Index {
         }
         let is_on = |edge: &Edge| {
             let node = &self.edges[*edge];
-            node.brief.contains(rank) && node.at(block).is_some_and(|at| at < node.covered(rank))
+            node.brief.contains(rank) && node.blocks[..node.covered(rank)].contains(&block)
         };
         let other = other.and_then(|other| known.places.get(other)).copied();
         let guess = [Some(known.latest), other].into_iter().flatten().find(is_on);
-        if guess.is_some() {
-            return guess;
-        }
-        self.spell_out(rank);
-        self.known[rank.index()].places.get(&block).copied()
+        guess.or_else(|| known.places.values().copied().find(is_on))
+    }
+
+    /// Whether a block of a rank is surely not on an edge, but on another one.
+    pub(super) fn is_elsewhere(&self, rank: Rank, block: u64, edge: Edge) -> bool {
+        let place = self.known[rank.index()].places.get(&block);
+        !self.is_in_doubt(edge) && place.is_some_and(|place| *place != edge)
     }
 
     /// A rank covers an edge up to the end of a range, and did not know it to cover the blocks in it.
