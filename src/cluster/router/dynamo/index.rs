@@ -416,6 +416,9 @@ impl Index {
         self.edges[edge].is_child = false;
         self.stranded += 1;
         self.release(edge);
+        if !self.edges[edge].blocks.is_empty() {
+            self.doubt_behind(edge);
+        }
     }
 
     /// An edge that nothing leads to is gone, and what follows it has nothing before it.
@@ -427,6 +430,9 @@ impl Index {
         let children = std::mem::take(&mut node.children);
         *node = Node::default();
         self.stranded -= 1;
+        if self.stranded == 0 {
+            self.doubt_nobody();
+        }
         self.free.push(edge);
         self.unlink(&children);
     }

@@ -1,7 +1,7 @@
 //! On which edge each rank knows each of its blocks to be.
 //!
-//! While nothing is kept that no edge leads to, a name stands on one edge alone, as names are chained. Then of the blocks
-//! that a rank covers of an edge the last one stands for those before it (the rank is *brief* there): what is stored
+//! Of the edges that a way from the root leads to a name stands on one alone, as names are chained. Of the blocks
+//! that a rank covers of such an edge the last one stands for those before it (the rank is *brief* there): what is stored
 //! and what is removed ends with it, where tails go first. A block in between is looked for on all these edges: engines also
 //! tell of blocks that a rank has twice, when the second goes.
 
@@ -21,6 +21,8 @@ pub(super) struct Known {
     brief: usize,
     /// The edge on which it stored last.
     latest: Edge,
+    /// Whether it may know of blocks on edges that no way from the root leads to.
+    in_doubt: bool,
 }
 
 impl Index {
@@ -43,7 +45,7 @@ impl Index {
     /// Whether a block of a rank is surely not on an edge, but on another one.
     pub(super) fn is_elsewhere(&self, rank: Rank, block: u64, edge: Edge) -> bool {
         let place = self.known[rank.index()].places.get(&block);
-        !self.is_in_doubt(edge) && place.is_some_and(|place| *place != edge)
+        !self.is_in_doubt(rank, edge) && place.is_some_and(|place| *place != edge)
     }
 
     /// A rank covers an edge up to the end of a range, and did not know it to cover the blocks in it.
@@ -54,7 +56,7 @@ impl Index {
         self.spell_out_in_doubt(rank, edge);
         self.known[rank.index()].latest = edge;
         let is_brief = self.edges[edge].brief.contains(rank);
-        if self.is_in_doubt(edge) || is_brief != (new.start > 0) {
+        if self.is_in_doubt(rank, edge) || is_brief != (new.start > 0) {
             return self.know_each(rank, edge, new);
         }
         let (known, node) = (&mut self.known[rank.index()], &mut self.edges[edge]);
@@ -108,14 +110,35 @@ impl Index {
         self.edges[edge].blocks = blocks;
     }
 
-    /// Whether a name that is on an edge may be on another one as well.
-    fn is_in_doubt(&self, edge: Edge) -> bool {
-        self.stranded > 0 || self.edges[edge].strays
+    /// Whether a name that a rank knows or learns to be on an edge may be known to it on another one as well.
+    fn is_in_doubt(&self, rank: Rank, edge: Edge) -> bool {
+        self.edges[edge].strays || self.known.get(rank.index()).is_some_and(|known| known.in_doubt)
+    }
+
+    /// Nothing leads to an edge any more: ranks that cover it, or what follows it, are in doubt.
+    pub(super) fn doubt_behind(&mut self, edge: Edge) {
+        let mut open = vec![edge];
+        while let Some(edge) = open.pop() {
+            let node = &self.edges[edge];
+            if node.strays {
+                self.known.iter_mut().for_each(|known| known.in_doubt = true);
+                return;
+            }
+            for rank in node.full.iter().chain(node.cutoffs.iter().map(|(rank, _)| *rank)) {
+                self.known[rank.index()].in_doubt = true;
+            }
+            open.extend(node.children.all());
+        }
+    }
+
+    /// All edges are led to.
+    pub(super) fn doubt_nobody(&mut self) {
+        self.known.iter_mut().for_each(|known| known.in_doubt = false);
     }
 
     /// Before a rank covers more of such an edge it spells out what it knows.
     pub(super) fn spell_out_in_doubt(&mut self, rank: Rank, edge: Edge) {
-        if self.is_in_doubt(edge) {
+        if self.is_in_doubt(rank, edge) {
             self.spell_out(rank);
         }
     }
