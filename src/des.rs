@@ -90,6 +90,7 @@ impl<E> Default for EventQueue<E> {
 
 impl<E: Copy> EventQueue<E> {
     /// Adds an event. O(log n).
+    #[inline]
     pub fn push(&mut self, at: SimTime, class: Class, event: E) {
         let seq = self.next_seq;
         self.next_seq += 1;
@@ -98,6 +99,7 @@ impl<E: Copy> EventQueue<E> {
 
     /// Adds an event that comes in the order of its rank among those of its class and instant, however
     /// early it was added. A class has either ranks or the order in which events were added. O(log n).
+    #[inline]
     pub fn push_ranked(&mut self, at: SimTime, class: Class, rank: u64, event: E) {
         let entry = Entry { key: Reverse(Key::new(at, class, rank)), event };
         match self.heap.peek_mut() {
@@ -110,6 +112,7 @@ impl<E: Copy> EventQueue<E> {
     }
 
     /// Removes the earliest event. O(log n).
+    #[inline]
     pub fn pop(&mut self) -> Option<(SimTime, E)> {
         self.drop_first_out();
         let Entry { key, event } = self.heap.peek()?;

@@ -160,6 +160,7 @@ impl Segment {
     }
 
     /// The request whose answer these tokens are, if they are one's.
+    #[inline]
     pub fn answer_of(&self) -> Option<RequestId> {
         let is_answer = (Self::ANSWERS..Self::UNIQUE).contains(&self.stream);
         is_answer.then(|| RequestId((self.stream - Self::ANSWERS) as u32))

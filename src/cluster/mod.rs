@@ -93,6 +93,7 @@ impl Cluster {
     }
 
     /// What an instance does of a request.
+    #[inline]
     pub fn role(&self, instance: InstanceId) -> Role {
         self.disaggregation.as_ref().map_or(Role::Whole, |parts| parts.roles().of(instance))
     }

@@ -61,6 +61,7 @@ impl StepParts {
 
 impl Calibration {
     /// The time of a step of this shape that is made of these parts.
+    #[inline]
     pub fn step_duration(&self, parts: &StepParts, shape: &StepShape) -> SimDuration {
         self.sum(parts, shape).with_decode_attention(parts.decode_attention)
     }

@@ -60,6 +60,7 @@ impl CudaGraphs {
     }
 
     /// The size that a step is padded to; `None` when it runs without a graph.
+    #[inline]
     pub fn replayed(&self, shape: &StepShape) -> Option<u32> {
         let sizes = if shape.prefill_seqs == 0 { &self.decode } else { &self.prefill };
         let is_covered = self.context_max.is_none_or(|most| shape.decode_context_max < most);

@@ -68,6 +68,7 @@ impl LoraTimes {
     }
 
     /// What the kernels add to a step.
+    #[inline]
     pub fn kernels(&self, shape: &StepShape) -> SimDuration {
         let adapters = f64::from(shape.adapters);
         let (ranks, rank_rows) = match self.padded_rank {
@@ -91,6 +92,7 @@ impl LoraTimes {
     }
 
     /// What the scheduler takes to walk past so many waiting requests.
+    #[inline]
     pub fn walk(&self, passed_over: u32) -> SimDuration {
         SimDuration::from_secs_f64(self.passed_over * f64::from(passed_over))
     }

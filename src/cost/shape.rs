@@ -75,6 +75,7 @@ impl StepShape {
 
     /// Adds `seqs` decoding sequences with `context` tokens computed before, all together, the
     /// longest of them `longest`.
+    #[inline]
     pub fn add_decodes(&mut self, seqs: u32, context: u64, longest: u32) {
         self.decode_seqs += seqs;
         self.decode_context_tokens += context;
@@ -95,6 +96,7 @@ impl StepShape {
     }
 
     /// Adds a prefilling sequence: `new` tokens on top of `cached`, its last row sampled or not.
+    #[inline]
     pub fn add_prefill(&mut self, new: u32, cached: u32, sampled: bool) {
         let (n, c) = (u64::from(new), u64::from(cached));
         self.prefill_seqs += 1;
@@ -134,6 +136,7 @@ impl StepShape {
     }
 
     /// The rows that are computed: a captured graph has its own number.
+    #[inline]
     pub fn padded_tokens(&self) -> u32 {
         self.tokens().max(self.cuda_graph.unwrap_or(0))
     }

@@ -19,6 +19,7 @@ impl<T: Ord> Default for Ascending<T> {
 
 impl<T: Ord> Ascending<T> {
     /// Adds an entry.
+    #[inline]
     pub fn push(&mut self, entry: T) {
         if self.list.back().is_none_or(|last| *last <= entry) {
             self.list.push_back(entry);
@@ -28,11 +29,13 @@ impl<T: Ord> Ascending<T> {
     }
 
     /// The least entry.
+    #[inline]
     pub fn peek(&self) -> Option<&T> {
         if self.is_listed() { self.list.front() } else { self.others.peek().map(|other| &other.0) }
     }
 
     /// Removes the least entry.
+    #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.is_listed() {
             self.list.pop_front()

@@ -25,7 +25,11 @@ impl DraftCounts {
     }
 
     /// Adds the counts of others.
+    #[inline]
     pub fn add(&mut self, others: &Self) {
+        if others.by_accepted.is_empty() {
+            return;
+        }
         self.draft_tokens += others.draft_tokens;
         self.widen(others.by_accepted.len());
         for (count, more) in self.by_accepted.iter_mut().zip(&others.by_accepted) {

@@ -197,6 +197,7 @@ impl HostPart {
 
     /// When the device starts a step decided at `now` that needs it for `work`, and for how long
     /// the step takes it.
+    #[inline]
     pub(super) fn timing(
         &self,
         now: SimTime,

@@ -384,6 +384,7 @@ impl Instance {
     }
 
     /// When the host decides the next step, or knows the outcome of the oldest one.
+    #[inline]
     fn acts_at(&self) -> Option<SimTime> {
         if self.decides_next {
             return Some(self.host_free);
@@ -393,6 +394,7 @@ impl Instance {
         Some(end.max(free) + self.host.takes_in(end, free, oldest.post_process))
     }
 
+    #[inline]
     fn leave(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
         if self.aborts.is_empty() && self.lost_transfers.is_empty() {
             return;

@@ -62,6 +62,7 @@ pub struct QuietRun<'a> {
 
 impl<'a> QuietRun<'a> {
     /// The steps at whose boundaries one that decoded the same requests ended.
+    #[inline]
     pub fn outcomes(&self) -> &'a [QuietStep] {
         &self.steps[usize::from(self.begins_told)..]
     }

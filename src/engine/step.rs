@@ -165,6 +165,7 @@ impl StepResult {
     }
 
     /// Counts one token each of `count` requests, `gap` after the ones before.
+    #[inline]
     pub fn count_tokens(&mut self, gap: SimDuration, count: u32) {
         if count > 0 {
             self.tokens += count;
@@ -173,6 +174,7 @@ impl StepResult {
     }
 
     /// Counts one token of a request, `gap` after the one before.
+    #[inline]
     pub fn count_token(&mut self, request: RequestId, gap: Option<SimDuration>) {
         self.tokens += 1;
         match (gap, self.gaps.last_mut()) {

@@ -31,6 +31,7 @@ impl Server {
     }
 
     /// It has something to do until then.
+    #[inline]
     pub(super) fn keep_until(&mut self, at: SimTime) {
         self.free = self.free.max(at);
     }

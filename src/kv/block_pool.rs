@@ -243,6 +243,7 @@ impl BlockPool {
     ///
     /// # Panics
     /// When fewer are free: check [`free`](Self::free) first.
+    #[inline]
     pub fn take_plain(&mut self, count: u32) {
         let mut left = count;
         while left > 0 {
@@ -412,6 +413,7 @@ impl BlockPool {
     }
 
     /// Puts plain blocks into the queue, beside those that are there.
+    #[inline]
     fn queue_plain(&mut self, side: Side, count: u32) {
         if count == 0 {
             return;

@@ -40,6 +40,7 @@ pub struct Buffers {
 impl BlockTable {
     /// The empty table of a sequence. The content of a private one is named only once it is
     /// [revealed](super::KvPool::reveal).
+    #[inline]
     pub fn new(hasher: ChainHasher, is_private: bool) -> Self {
         Self {
             cursor: hasher.tokens.start(),
@@ -67,6 +68,7 @@ impl BlockTable {
     }
 
     /// Uses the buffers that another table gave up.
+    #[inline]
     pub fn reuse(&mut self, buffers: Buffers) {
         let Buffers { shares, numbers, mut names, mut grouped } = buffers;
         names.clear();
@@ -88,6 +90,7 @@ impl BlockTable {
     }
 
     /// Blocks it holds.
+    #[inline]
     pub fn len(&self) -> u32 {
         let grouped = self.grouped.as_ref().map_or(0, |grouped| grouped.held());
         self.numbers.len() as u32 + self.named + self.plain + grouped
@@ -159,6 +162,7 @@ pub struct Hits {
 
 impl Hits {
     /// Forgets what was found.
+    #[inline]
     pub fn clear(&mut self) {
         self.found.clear();
         (self.blocks, self.free, self.tokens) = (0, 0, 0);

@@ -90,6 +90,7 @@ impl KvPool {
     ///
     /// # Panics
     /// When fewer are free: check [`free`](Self::free) first; or when groups of layers share the pool.
+    #[inline]
     pub fn take(&mut self, table: &mut BlockTable, count: u32) {
         match self {
             Self::Counted(pool) => {
@@ -134,6 +135,7 @@ impl KvPool {
     ///
     /// # Panics
     /// When groups of layers share the pool.
+    #[inline]
     pub fn cache(&mut self, table: &mut BlockTable, known: u32, full: u32) {
         if full <= table.cached {
             return;
@@ -166,6 +168,7 @@ impl KvPool {
     ///
     /// They are let go from the last to the first; those that nobody else holds go, in that
     /// order, to the front of the queue without a content and to the back with one.
+    #[inline]
     pub fn release(&mut self, table: &mut BlockTable) {
         match self {
             Self::Counted(pool) => pool.release(table),

@@ -146,6 +146,7 @@ impl RadixTree {
     /// How many of the first `tokens` tokens of a sequence are cached, in whole pages; no access.
     ///
     /// The segments must be joined: none may continue the one before.
+    #[inline]
     pub fn matched(&self, namespace: u64, sequence: &[Segment], tokens: u32) -> u32 {
         let mut rest = Rest::new(sequence, self.floor(tokens));
         let (mut node, mut matched) = (Self::ROOT, 0);
@@ -190,6 +191,7 @@ impl RadixTree {
     /// Caches `tokens` further tokens, whole pages, behind a locked node: what
     /// [`insert`](Self::insert) does with tokens that nobody else can look for. Returns the node
     /// that ends them. It cannot be found before it is [named](Self::name_path).
+    #[inline]
     pub fn append(&mut self, node: NodeId, tokens: u32) -> NodeId {
         self.touch(node);
         if tokens == 0 { node } else { self.add_unnamed(node, tokens) }
@@ -239,6 +241,7 @@ impl RadixTree {
     }
 
     /// Protects the tokens up to the end of a node.
+    #[inline]
     pub fn lock(&mut self, node: NodeId) {
         let mut at = node;
         while at != Self::ROOT {
@@ -256,6 +259,7 @@ impl RadixTree {
     ///
     /// # Panics
     /// When the node is not locked.
+    #[inline]
     pub fn unlock(&mut self, node: NodeId) {
         let mut at = node;
         while at != Self::ROOT {
@@ -284,6 +288,7 @@ impl RadixTree {
     }
 
     /// Takes the unlocked leaf of the oldest access from the queue; it has to be removed.
+    #[inline]
     pub(super) fn next_due(&mut self) -> Option<NodeId> {
         while let Some((accessed, id)) = self.due.pop() {
             let node = &mut self.nodes[id as usize];
@@ -306,6 +311,7 @@ impl RadixTree {
         self.clock
     }
 
+    #[inline]
     pub(super) fn child(&self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> Option<NodeId> {
         if rest.left == 0 {
             return None;

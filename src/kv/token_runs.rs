@@ -37,17 +37,20 @@ impl TokenRuns {
     }
 
     /// The first token.
+    #[inline]
     pub(super) fn start(&self) -> Cursor {
         self.skip(Cursor { segment: 0, offset: 0 }, 0)
     }
 
     /// The tokens from a place on that are of one segment, `most` at most.
+    #[inline]
     pub(super) fn piece(&self, at: Cursor, most: u32) -> Segment {
         let Segment { stream, start, len } = self.segment(at.segment);
         Segment { stream, start: start + at.offset, len: most.min(len - at.offset) }
     }
 
     /// The place some tokens further.
+    #[inline]
     pub(super) fn skip(&self, mut at: Cursor, mut tokens: u32) -> Cursor {
         loop {
             let left = self.segment(at.segment).len - at.offset;

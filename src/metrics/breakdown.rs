@@ -131,6 +131,7 @@ impl Phases {
         Self { lane, ..Self::default() }
     }
 
+    #[inline]
     pub(super) fn hear(&mut self, at: SimTime, what: Occurrence<'_>, records: &mut Records) {
         let lane = self.lane;
         match what {

@@ -56,6 +56,7 @@ impl StepCoverage {
 }
 
 impl Observer for StepCoverage {
+    #[inline]
     fn on(&mut self, _: SimTime, what: Occurrence<'_>) {
         match what {
             Occurrence::Planned(instance, batch, _) => {

@@ -23,6 +23,7 @@ pub(super) struct Demanded {
 
 impl Demanded {
     /// The next request arrives.
+    #[inline]
     pub(super) fn add(&mut self, request: &Request) {
         self.arrivals = joined(self.arrivals, Some([request.arrival; 2]));
     }

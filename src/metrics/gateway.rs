@@ -59,6 +59,7 @@ impl GatewayLog {
     }
 
     /// A request is here no longer; since when it was, if it was.
+    #[inline]
     pub(super) fn gone(&mut self, at: SimTime, id: RequestId) -> Option<SimTime> {
         if self.here.is_empty() {
             return None;

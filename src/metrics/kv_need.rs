@@ -264,6 +264,7 @@ impl Memory {
 }
 
 impl Observer for KvNeed {
+    #[inline]
     fn on(&mut self, _: SimTime, what: Occurrence<'_>) {
         match what {
             Occurrence::Arrived(id, request) => self.arrived(id, request),

@@ -32,6 +32,7 @@ pub struct Preemptions {
 
 impl Preemptions {
     /// Requests lose their memory, where decodes have been stalled for `stalled` so far.
+    #[inline]
     pub fn lose(&mut self, at: SimTime, ids: &[RequestId], stalled: SimDuration) {
         for id in ids {
             let lost = Lost { since: at, stalled, resumed_in: None };
@@ -41,6 +42,7 @@ impl Preemptions {
     }
 
     /// A step of an instance is decided: requests lose their memory, others are admitted again.
+    #[inline]
     pub fn plan(&mut self, at: SimTime, instance: InstanceId, batch: &Batch, stalled: SimDuration) {
         self.lose(at, &batch.plan.preempted, stalled);
         if self.lost.len() > self.resumed {
@@ -84,6 +86,7 @@ impl Preemptions {
     }
 
     /// Forgets a request, because it leaves.
+    #[inline]
     pub fn take(&mut self, id: RequestId) -> Option<Lost> {
         if self.lost.is_empty() {
             return None;

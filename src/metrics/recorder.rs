@@ -210,14 +210,16 @@ impl Recorder {
             before = step.boundary;
         }
         let times = outcomes.iter().map(|step| step.boundary);
-        self.timeline.output_tokens.add_each(times.clone(), run.rows.into());
+        self.timeline.output_tokens.add_each(times, run.rows.into());
         if self.second.contains(self.since_first_sent(first.boundary))
             && self.second.contains(self.since_first_sent(before))
         {
             let tokens = outcomes.len() as u64 * u64::from(run.rows);
             self.tokens_by_second.add(self.second.index, tokens);
         } else {
-            times.for_each(|at| self.count_tokens(at, run.rows));
+            for step in outcomes {
+                self.count_tokens(step.boundary, run.rows);
+            }
         }
         self.steps += outcomes.len() as u64;
     }

@@ -86,6 +86,7 @@ impl Records {
 impl Deref for Records {
     type Target = [RequestRecord];
 
+    #[inline]
     fn deref(&self) -> &[RequestRecord] {
         if self.first > 0 {
             self.is_missed();

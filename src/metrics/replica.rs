@@ -163,6 +163,7 @@ impl ReplicaLog {
     }
 
     /// A request was answered, or its prompt computed.
+    #[inline]
     pub(super) fn served(&mut self, life: &Life) {
         self.requests += 1;
         self.prompt_tokens += u64::from(life.prompt_tokens);

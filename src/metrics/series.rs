@@ -201,6 +201,7 @@ impl Series {
     }
 
     #[cold]
+    #[inline]
     fn reach_anew(&mut self, now: SimTime) -> usize {
         loop {
             let bin = self.current.onward(now.as_nanos(), self.bin.as_nanos());

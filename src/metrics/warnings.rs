@@ -244,6 +244,7 @@ impl Caution {
 }
 
 impl Observer for Caution {
+    #[inline]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.limits.on(at, what);
         if let Occurrence::Arrived(_, request) = what {

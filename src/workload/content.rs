@@ -64,6 +64,7 @@ impl Sharing {
     }
 
     /// Settles what the prompt of the `index`-th request is made of.
+    #[inline]
     pub(super) fn settle(&mut self, draft: &mut Draft, index: u64) {
         match self {
             Self::AsGiven => {}

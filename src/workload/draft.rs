@@ -69,6 +69,7 @@ impl Tokens {
     }
 
     /// Positions `start .. start + len` of this stream.
+    #[inline]
     pub(super) fn segment(self, start: u32, len: u32) -> Segment {
         Segment { stream: self.stream(), start, len }
     }

@@ -139,6 +139,7 @@ impl Lengths {
     }
 
     /// The next request's lengths; `None` when the source has run out.
+    #[inline]
     pub(super) fn next(&mut self) -> Option<Result<Draft, WorkloadError>> {
         Some(Ok(match self {
             Self::Fixed { input_tokens, output_tokens } => {

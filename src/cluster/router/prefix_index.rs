@@ -51,6 +51,7 @@ impl PrefixIndex {
     }
 
     /// How many tokens the prompt at hand has in common with what was sent to an instance.
+    #[inline]
     pub(super) fn matched(&self, instance: InstanceId) -> u32 {
         self.trees[instance.index()].matched(self.namespace, &self.prompt, self.tokens)
     }

@@ -66,6 +66,7 @@ impl Surface {
     }
 
     /// The function of the second variable at a value of the first.
+    #[inline]
     pub(super) fn along(&self, x: f64) -> Along<'_> {
         let (row, down) = self.across.place(x);
         let width = self.along.nodes;
@@ -100,9 +101,10 @@ impl Along<'_> {
 
     #[inline(never)]
     fn enter(&mut self, cell: usize) {
-        let [begin, end] = [cell, cell + 1]
-            .map(|node| self.near[node] + self.down * (self.far[node] - self.near[node]));
-        (self.cell, self.edge) = (cell, (begin, end - begin));
+        let at = |node: usize| self.near[node] + self.down * (self.far[node] - self.near[node]);
+        let begin = at(cell);
+        let rise = at(cell + 1) - begin;
+        (self.cell, self.edge) = (cell, (begin, rise));
     }
 }
 
@@ -144,11 +146,13 @@ fn round(secs: f64) -> f64 {
 
 /// The neighbours of a value on a grid, and their weights in the logarithm; the ends of the grid
 /// stand for what is beyond.
+#[inline]
 pub(super) fn neighbours(grid: &[u32], value: f64) -> [(usize, f64); 2] {
     weigh(grid, value, |low, high| (value / low).ln() / (high / low).ln())
 }
 
 /// The same with weights in proportion to the distance.
+#[inline]
 pub(super) fn between(grid: &[u32], value: f64) -> [(usize, f64); 2] {
     weigh(grid, value, |low, high| (value - low) / (high - low))
 }

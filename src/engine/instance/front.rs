@@ -36,6 +36,7 @@ impl Instance {
     }
 
     /// The outputs of a step go to the clients: its outcome has the times at which they come there.
+    #[inline]
     pub(super) fn send_outputs(&mut self, now: SimTime, decodes: u32) {
         let Some(front) = self.front.as_deref_mut() else { return };
         let result = &mut self.result;

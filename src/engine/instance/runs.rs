@@ -76,6 +76,7 @@ impl StepWalk for Ahead<'_> {
 impl Instance {
     /// Something came from outside at `now`: a run ends with the last step before. Returns when to
     /// call [`advance`](Self::advance), if that has changed.
+    #[inline]
     pub fn interrupt(
         &mut self,
         now: SimTime,
@@ -152,6 +153,7 @@ impl Instance {
     }
 
     /// How many steps it is worth to plan ahead.
+    #[inline]
     fn steps_ahead(&self) -> usize {
         if self.next_input == SimTime::MAX {
             return self.run_length.steps();

@@ -76,6 +76,7 @@ impl Instance {
     }
 
     /// The host's part of the next step, decided at `now`, which replays a captured graph if one covers it.
+    #[inline]
     pub(super) fn host_part(&mut self, now: SimTime) -> HostPart {
         // A host that has neither a step in flight nor just had an outcome has slept.
         let is_idle = self.in_flight.is_empty() && self.last_completion != now;

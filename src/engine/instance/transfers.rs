@@ -12,6 +12,7 @@ impl Instance {
     }
 
     /// Takes in the transfers that have ended.
+    #[inline]
     pub(super) fn end_transfers(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
         if self.transfers.is_empty() {
             return;

@@ -16,6 +16,7 @@ impl Handed {
     }
 
     /// A request has left its place.
+    #[inline]
     pub(super) fn remove(&mut self, id: RequestId) {
         if !self.0.is_empty() {
             self.0.remove(&id);

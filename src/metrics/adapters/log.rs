@@ -201,6 +201,7 @@ impl AdapterLog {
         }
     }
 
+    #[inline]
     fn take_in(&mut self, lane: Lane, at: SimTime, what: &Occurrence<'_>) {
         match *what {
             Occurrence::Arrived(_, request) => self.arrive(request),

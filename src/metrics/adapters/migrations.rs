@@ -38,6 +38,7 @@ impl MigrationLog {
         self.figures
     }
 
+    #[inline]
     pub(in crate::metrics) fn has_moved(&self, id: RequestId) -> bool {
         !self.moved.is_empty() && self.moved.contains(&id)
     }

@@ -19,6 +19,7 @@ impl TransfersKv for Sglang {
         self.handed.get(id).is_some_and(|slot| self.sequences[slot as usize].is_sending)
     }
 
+    #[inline]
     fn has_landed(&self) -> bool {
         self.handoffs.has_landed()
     }

@@ -393,6 +393,7 @@ impl Sglang {
     }
 }
 
+#[inline]
 fn add_distinct(adapters: &mut Vec<Option<AdapterId>>, adapter: Option<AdapterId>) {
     if !adapters.contains(&adapter) {
         adapters.push(adapter);

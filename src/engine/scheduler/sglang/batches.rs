@@ -64,6 +64,7 @@ impl Sglang {
     }
 
     /// Whether a prefilled request decodes here.
+    #[inline]
     fn goes_on_here(&mut self, slot: u32) -> bool {
         let is_unfinished = self.is_unfinished(slot);
         let s = &mut self.sequences[slot as usize];
@@ -76,6 +77,7 @@ impl Sglang {
     }
 
     /// Whether a listed request goes on; the place of one that finished becomes vacant.
+    #[inline]
     fn is_unfinished(&mut self, slot: u32) -> bool {
         let is_finished = self.sequences[slot as usize].status == Status::Finished;
         if is_finished {

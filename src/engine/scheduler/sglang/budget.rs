@@ -69,6 +69,7 @@ impl Budget {
 
     /// Counts a share of `tokens` with `answer` tokens to come. Each costs a page on top, for what
     /// rounding wastes.
+    #[inline]
     pub(super) fn charge(&mut self, tokens: u32, answer: u32) {
         let paged = tokens.next_multiple_of(self.page_size);
         if let Some(window) = &mut self.window {

@@ -111,6 +111,7 @@ impl Cache {
         }
     }
 
+    #[inline]
     pub(super) fn lock(&mut self, node: NodeId) -> PathLock {
         match self {
             Self::Full(tree) => {
@@ -122,6 +123,7 @@ impl Cache {
         }
     }
 
+    #[inline]
     pub(super) fn unlock(&mut self, lock: PathLock) {
         match self {
             Self::Full(tree) => tree.unlock(lock.node),
@@ -132,6 +134,7 @@ impl Cache {
 
     /// Evicts until `tokens` tokens are free in every pool of tokens or nothing can be evicted, while
     /// `available` of those of full attention are. Returns how many of these come free.
+    #[inline]
     pub(super) fn evict_until(&mut self, available: u32, tokens: u32) -> u32 {
         match self {
             Self::Full(tree) if available < tokens => tree.evict(tokens - available),

@@ -67,6 +67,7 @@ impl Sglang {
     }
 
     /// Takes requests out of the running batch whose last token is on its way.
+    #[inline]
     fn set_aside_finishing(&mut self) {
         if self.is_grouped() {
             self.set_aside_members();
@@ -99,6 +100,7 @@ impl Sglang {
         self.available >= need && self.cache.has_free(need)
     }
 
+    #[inline]
     fn make_room_for_running(&mut self) -> bool {
         if self.is_grouped() {
             return self.make_room(self.group_need());

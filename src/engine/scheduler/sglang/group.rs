@@ -33,6 +33,7 @@ pub(super) struct Member {
 
 impl Member {
     /// Its ticks among the first `ticks` of the group.
+    #[inline]
     pub(super) fn ticks_until(&self, ticks: u64) -> u32 {
         ticks.min(self.last_tick).saturating_sub(self.joined) as u32
     }
@@ -209,6 +210,7 @@ impl Group {
     }
 
     /// The first member whose last tick has been scheduled leaves the batch.
+    #[inline]
     pub(super) fn set_aside(&mut self, member: impl Fn(u32) -> Option<Member>) -> Option<u32> {
         let (slot, current) = due(&mut self.by_last_tick, self.ticks, member)?;
         self.discount(&current);
@@ -288,6 +290,7 @@ impl Group {
     }
 
     /// A member leaves.
+    #[inline]
     pub(super) fn leave(&mut self, current: &Member) {
         if let Some(at) = self.aside.iter().position(|place| place.0 == current.place) {
             self.aside.swap_remove(at);
@@ -332,6 +335,7 @@ impl Group {
     }
 
     /// Takes a member out of what the next tick computes.
+    #[inline]
     fn discount(&mut self, current: &Member) {
         self.count -= 1;
         self.keys -= current.key;

@@ -61,6 +61,7 @@ impl Handoffs {
 
 impl Sglang {
     /// Whether the engine can take a request of which another instance does a part.
+    #[inline]
     pub(super) fn accept(&mut self, slot: u32) {
         assert!(
             self.settings.hybrid.is_none()

@@ -67,6 +67,7 @@ impl Sglang {
     }
 
     /// Takes memory for a request up to `kv` tokens.
+    #[inline]
     pub(super) fn extend(&mut self, slot: u32, kv: u32) {
         let s = &self.sequences[slot as usize];
         let need = self.ceil(s.slots().max(kv)) - self.ceil(s.slots());
@@ -85,6 +86,7 @@ impl Sglang {
 
     /// Gives the first `tokens` tokens of a request that goes on to the tree. Copies of what the tree
     /// has already are freed.
+    #[inline]
     pub(super) fn checkpoint(&mut self, slot: u32, tokens: u32) {
         if !self.has_tree() {
             return;

@@ -259,6 +259,7 @@ impl Schedule for Sglang {
         self.abort_request(id, result);
     }
 
+    #[inline]
     fn reads_outcomes_first(&self) -> bool {
         true
     }
@@ -299,6 +300,7 @@ impl Schedule for Sglang {
         self.complete_step(now, plan, result);
     }
 
+    #[inline]
     fn load(&self) -> Load {
         // No batch lists a request in chunked prefill that waits for window slots.
         let is_parked = |slot: &u32| !self.last_prefill.contains(slot);
@@ -357,10 +359,12 @@ impl Schedule for Sglang {
         None
     }
 
+    #[inline]
     fn displaces_in_vain(&self) -> bool {
         false
     }
 
+    #[inline]
     fn kv_transfers(&mut self) -> Option<&mut dyn TransfersKv> {
         Some(self)
     }

@@ -187,6 +187,7 @@ impl Sequence {
     }
 
     /// Tokens that have a slot of KV memory, those taken for drafts included.
+    #[inline]
     pub(super) fn slots(&self) -> u32 {
         self.kv.max(self.allocated)
     }

@@ -32,6 +32,7 @@ impl VllmV1 {
     }
 
     /// A request enters: tiers will know its chunks.
+    #[inline]
     pub(super) fn name_chunks(&mut self, slot: u32, request: &Request) {
         let chunk_tokens = match &self.tiers {
             _ if self.offload.is_some() => self.settings.block_size,

@@ -51,6 +51,7 @@ impl VllmV1 {
 }
 
 /// A share counts as a decode when it computes one token of an answer, besides drafts.
+#[inline]
 fn add_to_shape(shape: &mut StepShape, entry: &Entry, prompt_tokens: u32) {
     if entry.computed >= prompt_tokens && entry.tokens - entry.drafts == 1 {
         shape.add_decode(entry.computed, entry.drafts);

@@ -111,6 +111,7 @@ impl VllmV1 {
     }
 
     /// Takes back the memory and the place of a request that has left, once no step computes it.
+    #[inline]
     pub(super) fn give_back(&mut self, slot: u32) {
         if self.defers_frees() && self.sequences[slot as usize].fence > self.processed_steps {
             self.linger(slot, Status::Draining);

@@ -157,6 +157,7 @@ impl Group {
     }
 
     /// What the next tick computes.
+    #[inline]
     pub(super) fn next_tick(&mut self, member: impl Fn(u32) -> Option<Member>) -> Tick {
         let is_counted = |admission, slot| {
             member(slot).is_some_and(|m| m.admission == admission && m.last_tick > self.ticks)
@@ -232,6 +233,7 @@ impl Group {
 
     /// Takes in the outcome of the oldest tick in flight. Returns the rows that yield a token; the
     /// members that finish are appended to `done`, in order of admission.
+    #[inline]
     pub(super) fn complete(
         &mut self,
         rows: u32,
@@ -260,6 +262,7 @@ impl Group {
     }
 
     /// Ticks in flight that compute a member.
+    #[inline]
     pub(super) fn in_flight(&self, member: &Member) -> u32 {
         let last = self.ticks.min(member.last_tick);
         last.saturating_sub(self.completed.max(member.joined)) as u32
@@ -309,6 +312,7 @@ impl Group {
     }
 
     /// Takes a member out of what the next tick computes.
+    #[inline]
     fn discount(&mut self, slot: u32, current: &Member) {
         self.count -= 1;
         self.keys -= current.key();

@@ -90,6 +90,7 @@ impl VllmV1 {
 
     /// How many of `tokens` tokens from `computed` on a request may compute so that its share ends where a
     /// state is kept; 0 where it has to wait for a larger share.
+    #[inline]
     pub(super) fn aligned(
         &self,
         slot: u32,

@@ -68,7 +68,7 @@ impl Lanes {
         is_served: impl Fn(Option<AdapterId>) -> bool,
     ) -> u32 {
         let lanes = self.by_adapter.iter().enumerate();
-        let waiting = lanes.filter(|(index, _)| !is_served(adapter(*index)));
+        let waiting = lanes.filter(|(index, lane)| !lane.is_empty() && !is_served(adapter(*index)));
         waiting.map(|(_, lane)| lane.partition_point(|place| place.0 < end) as u32).sum()
     }
 

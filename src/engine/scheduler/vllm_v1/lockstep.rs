@@ -264,6 +264,7 @@ impl VllmV1 {
     }
 
     /// Counts the blocks that a member has claimed in the ticks since it joined.
+    #[inline]
     pub(super) fn settle_blocks(&mut self, slot: u32) {
         let s = &self.sequences[slot as usize];
         let Some(member) = s.member.filter(|_| !self.pool.is_numbered()) else { return };

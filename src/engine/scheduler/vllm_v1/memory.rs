@@ -126,6 +126,7 @@ impl VllmV1 {
     }
 
     /// Gives back all blocks of a request.
+    #[inline]
     pub(super) fn release_blocks(&mut self, slot: u32) {
         self.pool.release(&mut self.sequences[slot as usize].blocks);
         self.give_back_windowed(slot, 0);

@@ -205,6 +205,7 @@ impl VllmV1 {
     }
 
     /// Frees a request's memory and its place.
+    #[inline]
     fn remove(&mut self, slot: u32) {
         self.linger_no_more(slot);
         self.release_blocks(slot);
@@ -220,6 +221,7 @@ impl Schedule for VllmV1 {
         self.clock = now;
     }
 
+    #[inline]
     fn enqueue(
         &mut self,
         id: RequestId,
@@ -292,6 +294,7 @@ impl Schedule for VllmV1 {
         self.tiers.as_deref_mut()
     }
 
+    #[inline]
     fn load(&self) -> Load {
         Load {
             waiting: self.waiting.len() + self.holding.len(),
@@ -358,10 +361,12 @@ impl Schedule for VllmV1 {
         self.next_grammar().into_iter().chain(self.next_transfer()).min()
     }
 
+    #[inline]
     fn kv_transfers(&mut self) -> Option<&mut dyn TransfersKv> {
         Some(self)
     }
 
+    #[inline]
     fn quiet_runs(&mut self) -> Option<&mut dyn RunsQuiet> {
         Some(self)
     }
@@ -378,6 +383,7 @@ impl Schedule for VllmV1 {
         Some(self)
     }
 
+    #[inline]
     fn prefix_cache_mut(&mut self) -> Option<&mut dyn CachesPrefixes> {
         Some(self)
     }

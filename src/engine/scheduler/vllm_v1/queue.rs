@@ -88,6 +88,7 @@ impl Queue {
         }
     }
 
+    #[inline]
     pub(super) fn push_back(&mut self, slot: u32, key: Key) {
         match self {
             Self::Fcfs(queue) => queue.push_back(slot),
