@@ -173,8 +173,17 @@ impl ClusterView<'_> {
     /// # Panics
     /// When there is no instance.
     pub fn least<K: Ord>(&self, mut key: impl FnMut(InstanceId) -> K) -> InstanceId {
-        let least = self.up().min_by_key(|&id| key(id));
-        least.expect("an instance is up")
+        let mut least = None;
+        for id in (0..self.instances).map(InstanceId) {
+            if !self.is_up(id) {
+                continue;
+            }
+            let own = key(id);
+            if least.as_ref().is_none_or(|(_, other)| own < *other) {
+                least = Some((id, own));
+            }
+        }
+        least.expect("an instance is up").0
     }
 
     /// The instance with the fewest outstanding requests; of equal ones that with the lowest id.

@@ -1,6 +1,7 @@
 //! An explanation in words.
 
 use super::account::{Account, PartKind};
+use super::pick::Metric;
 use super::question::{Explained, Subject};
 use super::ranking::{Ranked, Ranking};
 use super::sight::Came;
@@ -190,25 +191,36 @@ fn sizes(found: &Explained) -> Option<String> {
     (!longer.is_empty()).then(|| format!("Beside the median request, {}.", longer.join(", and ")))
 }
 
-/// What it spent its time on and the median request did not.
+/// What made it slower than the median request, in what the latency measures.
 fn beyond(found: &Explained) -> Option<String> {
     let median = found.median.as_ref()?;
-    let own = &found.request.account;
-    let more = PartKind::ALL.map(|kind| (kind, ms(own, kind) - ms(&median.account, kind)));
-    let mut more: Vec<(PartKind, f64)> = more.into_iter().filter(|(_, ms)| *ms > 0.0).collect();
+    let is_measured = |kind: &PartKind| match found.metric {
+        Metric::Ttft => kind.is_before_first_token(),
+        Metric::Tpot => !kind.is_before_first_token(),
+        Metric::E2e => true,
+    };
+    let spent = |one: &Subject, kind: PartKind| {
+        let tokens = f64::from(one.output_tokens.saturating_sub(1).max(1));
+        ms(&one.account, kind) / if found.metric == Metric::Tpot { tokens } else { 1.0 }
+    };
+    let kinds = PartKind::ALL.into_iter().filter(is_measured);
+    let more = kinds.map(|kind| (kind, spent(&found.request, kind) - spent(median, kind)));
+    let mut more: Vec<(PartKind, f64)> = more.collect();
+    let whole: f64 = more.iter().map(|(_, ms)| ms).sum();
     more.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-    let whole = found.request.e2e_ms - median.e2e_ms;
-    let named = more.iter().take(2).filter(|(_, ms)| *ms >= 0.1 * whole);
+    let named = more.iter().take(2).filter(|(_, ms)| *ms > 0.0 && *ms >= 0.1 * whole);
     let named: Vec<String> =
         named.map(|(kind, ms)| format!("{} (+{})", kind.words(), time(*ms))).collect();
     if named.is_empty() || whole <= 0.0 {
         return None;
     }
-    let whole = time(whole);
-    Some(format!(
-        "It took {whole} longer than the median request, above all in {}.",
-        named.join(" and ")
-    ))
+    let (what, other) = match found.metric {
+        Metric::Ttft => ("Its first token", "that of the median request"),
+        Metric::Tpot => ("Each token after the first", "one of the median request"),
+        Metric::E2e => ("It", "the median request"),
+    };
+    let (whole, named) = (time(whole), named.join(" and "));
+    Some(format!("{what} took {whole} longer than {other}, above all in {named}."))
 }
 
 /// The parts in a table.

@@ -245,7 +245,15 @@ fn override_again(
 
 fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, LoadError> {
     let Some(variants) = variants else { return Ok(Vec::new()) };
-    variants.try_into().map_err(|error| fail(name, format_args!("variants: {error}")))
+    let variants: Vec<Variant> =
+        variants.try_into().map_err(|error| fail(name, format_args!("variants: {error}")))?;
+    for (place, variant) in variants.iter().enumerate() {
+        if variants[..place].iter().any(|other| other.name == variant.name) {
+            let rule = format_args!("variants: the name `{}` is given twice", variant.name);
+            return Err(fail(name, rule));
+        }
+    }
+    Ok(variants)
 }
 
 fn varied(name: &str, mut root: Table, variant: Variant) -> Result<Table, LoadError> {

@@ -20,7 +20,7 @@ pub(super) fn check_numbers(question: &Plan) -> Result<(), PlanError> {
     }
     let tensor_parallel = question.tensor_parallel.iter();
     if let Some(size) = tensor_parallel.copied().find(|size| !(1..=64).contains(size)) {
-        return Err(asked("--tensor-parallel", format!("must be from 1 to 64, got {size}")));
+        return Err(asked("--tensor-parallel-size", format!("must be from 1 to 64, got {size}")));
     }
     if question.slos.is_empty() {
         return Err(asked("--slo", "a plan needs an SLO, as in p99_ttft_ms<=500"));

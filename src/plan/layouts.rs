@@ -255,7 +255,7 @@ fn parts(question: &Plan) -> Result<Vec<Part>, PlanError> {
             let part = Part { gpu: gpu.clone(), tensor_parallel: *size };
             if parts.contains(&part) {
                 let problem = format!("{} TP{size} twice", gpu.name);
-                return Err(asked("--gpu, --tensor-parallel", problem));
+                return Err(asked("--gpu, --tensor-parallel-size", problem));
             }
             parts.push(part);
         }
@@ -314,7 +314,7 @@ type Setting = (String, Value);
 const NOT_VARIED: [(&str, &str); 9] = [
     ("cluster.replicas", "the plan finds it"),
     ("cluster.gpu", "give --gpu"),
-    ("cluster.tensor_parallel_size", "give --tensor-parallel"),
+    ("cluster.tensor_parallel_size", "give --tensor-parallel-size"),
     ("cluster.groups", "give --layout"),
     ("cluster.disaggregation", "give --layout"),
     ("workload", "all layouts serve the same requests"),

@@ -101,7 +101,16 @@ pub fn fewest_pair<E>(
         Ok(kept)
     };
     let Some(start) = reduced(start, &cost) else { return Ok(None) };
-    let Some(enough) = grown(start, &cost, &mut look)? else { return Ok(None) };
+    let enough = if let Some(enough) = grown(start, &cost, &mut look)? {
+        enough
+    } else {
+        // The kind that is blamed has taken all the room. What it lacked may have been the other one.
+        let most = multiplied(start, &cost);
+        if look(most)? != Kept::All {
+            return Ok(None);
+        }
+        most
+    };
     let pair = shrunk(enough, &mut look)?;
     cheapest_around(pair, &cost, &mut look).map(Some)
 }
@@ -143,6 +152,29 @@ fn grown<E>(
             None => return Ok(None),
         }
     }
+}
+
+/// The most times a pair that there is room for; `start` can be.
+fn multiplied(start: Pair, cost: impl Fn(Pair) -> f64) -> Pair {
+    let times = |times: u32| Pair {
+        prefill: start.prefill.saturating_mul(times),
+        decode: start.decode.saturating_mul(times),
+    };
+    let has_room = |count: u32| cost(times(count)).is_finite();
+    let mut most = 1;
+    let mut step = 1;
+    // In steps that double, then halve.
+    while most < u32::MAX / 2 && has_room(most + step) {
+        most += step;
+        step *= 2;
+    }
+    while step > 0 {
+        if has_room(most.saturating_add(step)) {
+            most += step;
+        }
+        step /= 2;
+    }
+    times(most)
 }
 
 /// A pair that meets its SLOs with as few of one kind as do, then of the other.
@@ -285,6 +317,28 @@ mod tests {
             let (kept, broken) = found.expect("it is in range");
             prop_assert!(kept <= limit && limit < broken && broken / kept <= 1.01, "{kept} {broken}");
         }
+    }
+
+    #[test]
+    fn a_kind_that_is_blamed_in_vain_does_not_end_the_search() {
+        let cost = |pair: Pair| {
+            let count = pair.prefill + pair.decode;
+            if count <= 50 { f64::from(count) } else { f64::INFINITY }
+        };
+        // Decode is blamed, but both kinds are short.
+        let mut last = None;
+        let Ok(found) = fewest_pair(Pair { prefill: 1, decode: 2 }, cost, |pair| {
+            last = Some(pair);
+            let is_kept = pair.prefill >= 9 && pair.decode >= 11;
+            Ok::<_, Infallible>(if is_kept { Kept::All } else { Kept::DecodeShort })
+        });
+        assert_eq!(found, Some(Pair { prefill: 9, decode: 11 }));
+        // Nothing is enough: the last look is at as many as there is room for, in the proportion of the start.
+        let Ok(none) = fewest_pair(Pair { prefill: 1, decode: 2 }, cost, |pair| {
+            last = Some(pair);
+            Ok::<_, Infallible>(Kept::DecodeShort)
+        });
+        assert_eq!((none, last), (None, Some(Pair { prefill: 16, decode: 32 })));
     }
 
     #[test]

@@ -96,7 +96,8 @@ impl Study {
         }
         let found = hunt.fewest(least, &self.traffic, self.question.max_gpus)?;
         let Some(found) = found else {
-            let largest = hunt.tried().into_iter().max_by_key(|tried| tried.gpus);
+            // The search looks at the most that there is room for last.
+            let largest = hunt.tried().pop();
             let largest = largest.map(|one| self.whole(hunt, (one.size, one.trial), 1.0));
             return Ok(Outcome::TooMany { largest: largest.transpose()?.map(Box::new) });
         };

@@ -26,6 +26,9 @@ pub(super) fn of(file: &ScenarioFile) -> Vec<Problem> {
     rules.letters("name", &file.name, NAME_MAX);
     if let Some(measured) = &file.measured {
         rules.letters("measured.source", &measured.source, SOURCE_MAX);
+        for (metric, value) in &measured.metrics {
+            rules.not_negative(&format!("measured.metrics.{metric}"), *value);
+        }
     }
     let cluster = &file.cluster;
     let rule = "from 1 to 100000";

@@ -97,7 +97,7 @@ fn draft(
     let mut draft = server.clone();
     let name = format!("{}:{}", path.display(), measured.line);
     let wrong = |problem: String| fail(&name, problem);
-    let below = measured.named_metrics().find(|(_, value)| *value < 0.0);
+    let below = measured.named_metrics().find(|(_, value)| !(*value >= 0.0 && value.is_finite()));
     if let Some((metric, value)) = below {
         return Err(wrong(format!("{metric}: must be at least 0, got {value}")));
     }

@@ -209,12 +209,27 @@ impl Answers {
 
     /// Everything that a run checks before it begins.
     fn check(&self, file: &Path) -> Result<(), Failure> {
-        Ok(self.resolves(&file.display().to_string())?)
+        let name = file.display().to_string();
+        self.resolves(&name)?;
+        let Traffic::Drawn { input_len, .. } = self.traffic else { return Ok(()) };
+        for draft in self.drafts(&name)?.each {
+            let longest = draft.resolve()?.scenario.groups[0].settings.max_model_len();
+            if input_len >= longest {
+                return Err(Failure::input(format!(
+                    "--input-len: must be below the {longest} tokens of the longest sequence that {} serves, got {input_len}",
+                    self.model
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn resolves(&self, name: &str) -> Result<(), load::LoadError> {
-        let drafts = Changes::default().of_text(name, &text::scenario(self))?;
-        drafts.each.iter().try_for_each(|draft| draft.resolve().map(drop))
+        self.drafts(name)?.each.iter().try_for_each(|draft| draft.resolve().map(drop))
+    }
+
+    fn drafts(&self, name: &str) -> Result<load::Drafts, load::LoadError> {
+        Changes::default().of_text(name, &text::scenario(self))
     }
 }
 

@@ -130,6 +130,16 @@ pub(super) fn init(arguments: &InitArguments) -> Result<(), Failure> {
             there.display()
         )));
     }
+    if arguments.trace.is_some() {
+        arguments.check_trace(arguments.trace.as_deref())?;
+    }
+    let is_toml = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+    if !is_toml && !output::is_stream(file) {
+        return Err(Failure::input(format!(
+            "{}: a scenario is written as TOML; end the name in `.toml`",
+            file.display()
+        )));
+    }
     replace::check(file)?;
     let (stdin, stderr) = (std::io::stdin(), std::io::stderr());
     let watches = stdin.is_terminal() && stderr.is_terminal();

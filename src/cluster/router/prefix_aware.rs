@@ -36,10 +36,12 @@ impl PrefixAware {
     }
 
     fn is_imbalanced(&self, view: &ClusterView<'_>) -> bool {
-        let requests = || view.up().map(|id| view.outstanding[id.index()].requests);
-        let most = requests().max().unwrap_or_default();
-        let fewest = requests().min().unwrap_or_default();
-        most - fewest > self.config.balance_abs_threshold
+        let (mut most, mut fewest) = (0, u32::MAX);
+        for id in view.up() {
+            let requests = view.outstanding[id.index()].requests;
+            (most, fewest) = (most.max(requests), fewest.min(requests));
+        }
+        most.saturating_sub(fewest) > self.config.balance_abs_threshold
             && f64::from(most) > f64::from(fewest) * self.config.balance_rel_threshold
     }
 

@@ -35,6 +35,9 @@ pub(in crate::model) fn group_size(
 ) -> Result<u32, ModelError> {
     match config.find(names) {
         Some((_, value)) if value.as_i64() == Some(-1) => Ok(1 << 20),
+        Some((name, value)) if value.as_i64() == Some(0) => {
+            Err(config.error(name, "must be -1 or at least 1, got 0".to_owned()))
+        }
         _ => Ok(config.optional(names)?.unwrap_or(128)),
     }
 }

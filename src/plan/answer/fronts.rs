@@ -45,7 +45,9 @@ impl Answer {
         let head = match speeds.points.len() {
             1 => "\nOne cluster was simulated to its end\n".to_owned(),
             count => {
-                format!("\nOf {count} clusters that were simulated, none is better in both than\n")
+                format!(
+                    "\nOf {count} clusters that were simulated to their end, none is better in both than\n"
+                )
             }
         };
         let titles = ["tokens/s per user", "tokens/s per GPU", "by"];

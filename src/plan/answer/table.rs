@@ -152,8 +152,22 @@ impl Answer {
     }
 }
 
-/// Where a problem is and what it is, without its particulars, which JSON has.
+/// Where a problem is, what it is and what to set, without its particulars, which JSON has.
 fn shortened(reason: &str) -> String {
     let line = reason.lines().next().unwrap_or_default();
-    line.split(": ").take(2).collect::<Vec<_>>().join(": ")
+    let parts = line.split(": ").enumerate();
+    let kept = parts.filter(|(place, part)| *place < 2 || part.starts_with("set "));
+    kept.map(|(_, part)| part).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_shortened_to_its_place_its_rule_and_its_remedy() {
+        let long = "cluster: 9 tokens need more than 8; the engine refuses to start: set `max_model_len` to at most 8";
+        assert_eq!(shortened(long), long);
+        assert_eq!(shortened("model: no such layer: of three kinds\nmore"), "model: no such layer");
+    }
 }

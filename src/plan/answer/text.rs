@@ -61,6 +61,11 @@ fn enough_of(sizes: &[(f64, String)], are_nested: bool) -> Vec<String> {
     told
 }
 
+/// Sizes with how many they are enough for, the first with the verb.
+fn would_do(each: &[String]) -> String {
+    each.join(", ").replacen(" in ", " would do in ", 1)
+}
+
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let study = &self.study;
@@ -252,27 +257,33 @@ impl Answer {
     /// What the next smaller size, or the next higher rate, misses.
     fn misses_text(&self, row: &Row) -> String {
         let Some((size, trial)) = row.misses() else { return String::new() };
-        let who = match size {
-            _ if self.seeks_rate() => "the next higher rate".to_owned(),
-            size => replicas(*size),
+        let (who, miss) = match size {
+            _ if self.seeks_rate() => ("the next higher rate".to_owned(), "misses"),
+            Size::Mixed(1) => (replicas(*size), "misses"),
+            size => (replicas(*size), "miss"),
         };
         if trial.is_overloaded {
             return format!("  {who}: requests pile up, and a longer run would miss every SLO\n");
         }
         let missed = self.missed(trial);
-        if missed.is_empty() { String::new() } else { format!("  {who}: missed is {missed}\n") }
+        if missed.is_empty() { String::new() } else { format!("  {who} {miss} {missed}\n") }
     }
 
-    /// The SLO that a trial misses by most, with its value; of a trial in which requests pile up, all.
+    /// The SLOs that a trial misses, with their values; of one that was broken off, which for; of one in which requests
+    /// pile up, all.
     pub(super) fn missed(&self, trial: &Trial) -> String {
         if trial.is_overloaded {
             return "every SLO in the long run, because requests pile up,".to_owned();
         }
-        let Some(place) = trial.binding() else { return String::new() };
-        let slo = &self.study.slos[place];
-        let value = trial.values.as_ref().map(|values| slo.print(values[place].value));
-        let value = value.map_or(String::new(), |value| format!(" ({value})"));
-        format!("{}{value}", slo.title())
+        let Some(values) = &trial.values else {
+            let binding = trial.binding().map(|place| self.study.slos[place].title());
+            return binding.unwrap_or_default();
+        };
+        let slos = values.iter().zip(&self.study.slos).filter(|(value, _)| value.used > 1.0);
+        let missed: Vec<String> = slos
+            .map(|(value, slo)| format!("{} ({})", slo.title(), slo.print(value.value)))
+            .collect();
+        missed.join(" and ")
     }
 
     fn carries_text(&self, row: &Row) -> String {
@@ -340,9 +351,11 @@ impl Answer {
             stretches.iter().filter_map(|other| Some((other.cost, other.size?.name()))).collect();
         sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let are_nested = matches!(found.size, Size::Mixed(_));
+        let are_all_this = sizes.iter().all(|(_, name)| *name == found.size.name());
         let fewest = match &enough_of(&sizes, are_nested)[..] {
-            [] => String::new(),
-            each => format!("; enough are {}", each.join(", ")),
+            _ if are_all_this => String::new(),
+            each if are_nested => format!("; {} of {count}", would_do(each)),
+            each => format!("; the cheapest are {} of {count}", each.join(", ")),
         };
         let never = match count - sizes.len() {
             0 => String::new(),

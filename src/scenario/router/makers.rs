@@ -97,7 +97,7 @@ impl<'de> Visitor<'de> for OneOrTheOther {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "a table with `type`, or with the name of a maker's router, as in `{ sglang = { policy = \"cache_aware\" } }`",
+            "a table with `type`, or one that has a maker's router in the table `sglang`, `vllm_router` or `dynamo`",
         )
     }
 
@@ -128,6 +128,11 @@ fn by_name<E: Error>(error: E) -> E {
     if NAMES.contains(&taken) {
         return E::custom(format_args!(
             "`{taken}` is a maker's router and no `type`: write `router = {{ {taken} = {{ … }} }}`"
+        ));
+    }
+    if ["kv", "kv_aware"].contains(&taken) {
+        return E::custom(format_args!(
+            "`{taken}` is no `type`: the KV-aware router is NVIDIA Dynamo's, `router = {{ dynamo = {{}} }}`"
         ));
     }
     let word = || StrDeserializer::<ValueError>::new(taken);
@@ -220,6 +225,7 @@ mod tests {
             (r#"{"sglang":{"policies":1}}"#, "unknown field `policies`"),
             ("{}", "missing field `type`"),
             ("[]", "a table with `type`"),
+            (r#"{"type":"kv_aware"}"#, "the KV-aware router is NVIDIA Dynamo's"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(rule), "{text}: {error}");

@@ -236,7 +236,8 @@ fn check_trace(trace: &TraceArrivalConfig, rules: &mut Rules) {
         );
     }
     rules.not_negative("arrivals.jitter_s", trace.jitter_s);
-    rules.count("arrivals.copies", trace.copies);
+    let rule = "from 1 to 100000";
+    rules.check((1..=100_000).contains(&trace.copies), "arrivals.copies", rule, trace.copies);
     let start = trace.window_start_s.unwrap_or(0.0);
     rules.not_negative("arrivals.window_start_s", start);
     if let Some(end) = trace.window_end_s {

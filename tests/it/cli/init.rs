@@ -101,6 +101,10 @@ fn nothing_is_written_where_the_answers_do_not_fit_together() {
         ),
         ("--column arrival=t", "--column: needs --trace, whose columns it names"),
         ("--time-unit ms", "--time-unit: needs --trace"),
+        (
+            "--input-len 100000",
+            "--input-len: must be below the 40960 tokens of the longest sequence that Qwen/Qwen3-8B serves, got 100000",
+        ),
     ] {
         let cli = Cli::new().file("bad.csv", "arrival_s,plen,output_tokens\n0,1,1\n");
         let cli = cli.file("log.csv", TRACE);
@@ -178,4 +182,15 @@ fn the_trace_is_not_replaced_by_the_scenario() {
 fn the_plan_that_is_proposed_has_the_sizes_that_hold_the_model() {
     let large = Cli::new().words("init --model meta-llama/Llama-3.1-70B").expect_exit(0);
     large.stdout_has("--slo 'p99_tpot_ms<=50' --tp 4,8\n");
+}
+
+#[test]
+fn the_file_ends_as_its_format_does() {
+    for name in ["s.yaml", "s.json", "s"] {
+        let cli = Cli::new();
+        let says = format!("{name}: a scenario is written as TOML; end the name in `.toml`");
+        cli.words(&format!("init {name}")).expect_exit(2).stderr_has(&says);
+        assert_eq!(cli.left_behind(&[]), Vec::<String>::new(), "{name}");
+    }
+    Cli::new().words("init /dev/stdout").expect_exit(0);
 }

@@ -272,3 +272,36 @@ fn a_makers_policy_says_how_it_is_written() {
         cli.words("run s.toml --no-files").expect_exit(2).stderr_has(&written);
     }
 }
+
+#[test]
+fn what_no_server_measures_and_no_client_does_is_refused() {
+    let cli = Cli::with_scenario();
+    for (settings, says) in [
+        (
+            "measured={source='x',metrics={mean_ttft_ms=-5.0}}",
+            "measured.metrics.mean_ttft_ms: must be a finite number of at least 0, got -5",
+        ),
+        (
+            "measured={source='x',metrics={mean_ttft_ms=nan}}",
+            "measured.metrics.mean_ttft_ms: must be a finite number of at least 0, got NaN",
+        ),
+        (
+            "workload.client={timeout_s=0.001,retries={max_retries=1000000}}",
+            "workload.client.retries.max_retries: must be from 1 to 1000, got 1000000",
+        ),
+        (
+            "workload.arrivals={type='trace',copies=4294967295}",
+            "workload.arrivals.copies: must be from 1 to 100000, got 4294967295",
+        ),
+        ("cluster.router=kv_aware", "in the table `sglang`, `vllm_router` or `dynamo`"),
+        ("cluster.router.type=kv_aware", "the KV-aware router is NVIDIA Dynamo's"),
+    ] {
+        let arguments = ["run", "s.toml", "--no-files", "--set", settings];
+        cli.run(arguments).expect_exit(2).stderr_has(says);
+    }
+    let twice = format!("{SCENARIO}\n[[variants]]\nname = \"b\"\n[[variants]]\nname = \"b\"\n");
+    let cli = cli.file("twice.toml", twice);
+    cli.words("run twice.toml --no-files")
+        .expect_exit(2)
+        .stderr_has("twice.toml: variants: the name `b` is given twice");
+}

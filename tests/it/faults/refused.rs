@@ -132,7 +132,7 @@ fn clients_that_cannot_be_are_refused_by_name() {
         ),
         (
             "client.retries = { max_retries = 0 }\nclient.timeout_s = 1.0",
-            "workload.client.retries.max_retries: must be at least 1, got 0",
+            "workload.client.retries.max_retries: must be from 1 to 1000, got 0",
         ),
         (
             "client.retries = {}",

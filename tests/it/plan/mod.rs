@@ -73,7 +73,7 @@ fn the_plan_says_what_binds_and_what_one_replica_less_misses() {
         "Cheapest: ",
         " x H100-SXM5-80GB TP1 = ",
         "the SLO that limits it",
-        ": missed is P99 TPOT",
+        " P99 TPOT (",
         "it carries up to ",
         "  3 other draws of the requests: ",
         "A perfect autoscaler, with windows of 60 s, would run ",

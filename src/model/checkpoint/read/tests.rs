@@ -100,6 +100,11 @@ fn what_is_not_known_is_refused_by_its_name() {
         ("\"nemotron_h\"", "\"mamba2\"", "model_type"),
         ("\"n_groups\": 2", "\"n_groups\": -2", "n_groups"),
         ("\"hidden_size\": 64", "\"hidden_size\": 64, \"mamba_expand\": 2", "mamba_expand"),
+        (
+            "\"hidden_size\": 64",
+            "\"hidden_size\": 64, \"quantization_config\": {\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 0}",
+            "quantization_config.group_size: must be -1 or at least 1",
+        ),
     ] {
         let told = read(&HYBRID.replace(from, to), None).expect_err(to).to_string();
         assert!(told.contains(&format!("config.json: {name}")), "{told}");
