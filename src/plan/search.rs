@@ -169,8 +169,8 @@ fn multiplied(start: Pair, cost: impl Fn(Pair) -> f64) -> Pair {
         step *= 2;
     }
     while step > 0 {
-        if has_room(most.saturating_add(step)) {
-            most += step;
+        if let Some(more) = most.checked_add(step).filter(|more| has_room(*more)) {
+            most = more;
         }
         step /= 2;
     }

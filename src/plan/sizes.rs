@@ -96,7 +96,7 @@ impl Study {
         }
         let found = hunt.fewest(least, &self.traffic, self.question.max_gpus)?;
         let Some(found) = found else {
-            // The search looks at the most that there is room for last.
+            // The search ends with the most that it has room for, of pairs mostly in the proportion of its start.
             let largest = hunt.tried().pop();
             let largest = largest.map(|one| self.whole(hunt, (one.size, one.trial), 1.0));
             return Ok(Outcome::TooMany { largest: largest.transpose()?.map(Box::new) });

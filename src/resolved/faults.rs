@@ -27,7 +27,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     client_rules(file, rules);
 }
 
-/// No client sends a request more often again. Each attempt that fails leaves something behind in a run.
+/// A request is sent again this often at most: each attempt that fails leaves something behind in a run.
 const RETRIES_MAX: u32 = 1000;
 
 fn client_rules(file: &ScenarioFile, rules: &mut Rules) {

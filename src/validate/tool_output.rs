@@ -97,9 +97,10 @@ fn draft(
     let mut draft = server.clone();
     let name = format!("{}:{}", path.display(), measured.line);
     let wrong = |problem: String| fail(&name, problem);
-    let below = measured.named_metrics().find(|(_, value)| !(*value >= 0.0 && value.is_finite()));
-    if let Some((metric, value)) = below {
-        return Err(wrong(format!("{metric}: must be at least 0, got {value}")));
+    let impossible =
+        measured.named_metrics().find(|(_, value)| !(*value >= 0.0 && value.is_finite()));
+    if let Some((metric, value)) = impossible {
+        return Err(wrong(format!("{metric}: must be a finite number of at least 0, got {value}")));
     }
     if let Some([told, own]) = other_model(measured, server) {
         let text = format!("{name}: names the model `{told}`, and the server has `{own}`");

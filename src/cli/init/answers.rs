@@ -212,11 +212,13 @@ impl Answers {
         let name = file.display().to_string();
         self.resolves(&name)?;
         let Traffic::Drawn { input_len, .. } = self.traffic else { return Ok(()) };
+        let longest_prompt = f64::from(input_len) * (1.0 + text::RANGE_RATIO);
         for draft in self.drafts(&name)?.each {
             let longest = draft.resolve()?.scenario.groups[0].settings.max_model_len();
-            if input_len >= longest {
+            if longest_prompt >= f64::from(longest) {
                 return Err(Failure::input(format!(
-                    "--input-len: must be below the {longest} tokens of the longest sequence that {} serves, got {input_len}",
+                    "--input-len: {input_len} tokens and up to {:.0} % more must be below the longest sequence of {}, {longest} tokens",
+                    100.0 * text::RANGE_RATIO,
                     self.model
                 )));
             }

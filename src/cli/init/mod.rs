@@ -130,13 +130,14 @@ pub(super) fn init(arguments: &InitArguments) -> Result<(), Failure> {
             there.display()
         )));
     }
+    // Who names the trace by mistake hears of that first.
     if arguments.trace.is_some() {
         arguments.check_trace(arguments.trace.as_deref())?;
     }
     let is_toml = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
     if !is_toml && !output::is_stream(file) {
         return Err(Failure::input(format!(
-            "{}: a scenario is written as TOML; end the name in `.toml`",
+            "{}: a scenario is written as TOML; give it a name that ends in `.toml`",
             file.display()
         )));
     }

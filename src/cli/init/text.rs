@@ -67,6 +67,9 @@ fn quantization(stored: Quantization) -> String {
     }
 }
 
+/// Lengths are drawn within this share of their mean.
+pub(super) const RANGE_RATIO: f64 = 0.3;
+
 fn workload(traffic: &Traffic) -> String {
     match traffic {
         Traffic::Drawn { rate, input_len, output_len } => format!(
@@ -76,7 +79,7 @@ fn workload(traffic: &Traffic) -> String {
              arrivals = {{ type = \"poisson\", rate_per_s = {rate} }}\n\
              # Tokens; each length is drawn within 30 % of the mean. Also: fixed, sampled, ...\n\
              lengths = {{ type = \"vllm_random\", input_tokens = {input_len}, output_tokens = {output_len}, \
-             range_ratio = 0.3 }}\n"
+             range_ratio = {RANGE_RATIO} }}\n"
         ),
         Traffic::Trace { path, options, rate } => {
             let (what, arrivals) = match rate {

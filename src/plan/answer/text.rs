@@ -279,11 +279,17 @@ impl Answer {
             let binding = trial.binding().map(|place| self.study.slos[place].title());
             return binding.unwrap_or_default();
         };
-        let slos = values.iter().zip(&self.study.slos).filter(|(value, _)| value.used > 1.0);
+        let slos = values.iter().zip(&self.study.slos);
+        let slos = slos.filter(|(value, slo)| !slo.is_kept(value.value));
         let missed: Vec<String> = slos
             .map(|(value, slo)| format!("{} ({})", slo.title(), slo.print(value.value)))
             .collect();
-        missed.join(" and ")
+        match &missed[..] {
+            [several @ .., last] if !several.is_empty() => {
+                format!("{} and {last}", several.join(", "))
+            }
+            _ => missed.concat(),
+        }
     }
 
     fn carries_text(&self, row: &Row) -> String {

@@ -132,7 +132,8 @@ fn by_name<E: Error>(error: E) -> E {
     }
     if ["kv", "kv_aware"].contains(&taken) {
         return E::custom(format_args!(
-            "`{taken}` is no `type`: the KV-aware router is NVIDIA Dynamo's, `router = {{ dynamo = {{}} }}`"
+            "`{taken}` is no `type`, and vLLM's policy of that name is not modelled: NVIDIA Dynamo's KV router is \
+             `router = {{ dynamo = {{}} }}`"
         ));
     }
     let word = || StrDeserializer::<ValueError>::new(taken);
@@ -225,7 +226,7 @@ mod tests {
             (r#"{"sglang":{"policies":1}}"#, "unknown field `policies`"),
             ("{}", "missing field `type`"),
             ("[]", "a table with `type`"),
-            (r#"{"type":"kv_aware"}"#, "the KV-aware router is NVIDIA Dynamo's"),
+            (r#"{"type":"kv_aware"}"#, "NVIDIA Dynamo's KV router is `router = { dynamo = {} }`"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(rule), "{text}: {error}");

@@ -102,8 +102,8 @@ fn nothing_is_written_where_the_answers_do_not_fit_together() {
         ("--column arrival=t", "--column: needs --trace, whose columns it names"),
         ("--time-unit ms", "--time-unit: needs --trace"),
         (
-            "--input-len 100000",
-            "--input-len: must be below the 40960 tokens of the longest sequence that Qwen/Qwen3-8B serves, got 100000",
+            "--input-len 32000",
+            "--input-len: 32000 tokens and up to 30 % more must be below the longest sequence of Qwen/Qwen3-8B, 40960 tokens",
         ),
     ] {
         let cli = Cli::new().file("bad.csv", "arrival_s,plen,output_tokens\n0,1,1\n");
@@ -188,7 +188,8 @@ fn the_plan_that_is_proposed_has_the_sizes_that_hold_the_model() {
 fn the_file_ends_as_its_format_does() {
     for name in ["s.yaml", "s.json", "s"] {
         let cli = Cli::new();
-        let says = format!("{name}: a scenario is written as TOML; end the name in `.toml`");
+        let says =
+            format!("{name}: a scenario is written as TOML; give it a name that ends in `.toml`");
         cli.words(&format!("init {name}")).expect_exit(2).stderr_has(&says);
         assert_eq!(cli.left_behind(&[]), Vec::<String>::new(), "{name}");
     }

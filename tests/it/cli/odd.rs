@@ -294,7 +294,7 @@ fn what_no_server_measures_and_no_client_does_is_refused() {
             "workload.arrivals.copies: must be from 1 to 100000, got 4294967295",
         ),
         ("cluster.router=kv_aware", "in the table `sglang`, `vllm_router` or `dynamo`"),
-        ("cluster.router.type=kv_aware", "the KV-aware router is NVIDIA Dynamo's"),
+        ("cluster.router.type=kv_aware", "NVIDIA Dynamo's KV router is `router = { dynamo = {} }`"),
     ] {
         let arguments = ["run", "s.toml", "--no-files", "--set", settings];
         cli.run(arguments).expect_exit(2).stderr_has(says);

@@ -416,6 +416,7 @@ impl Index {
         self.edges[edge].is_child = false;
         self.stranded += 1;
         self.release(edge);
+        // What is left without blocks is gone.
         if !self.edges[edge].blocks.is_empty() {
             self.doubt_behind(edge);
         }
