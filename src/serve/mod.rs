@@ -1,6 +1,6 @@
 //! A scenario as a server: the simulated cluster behind OpenAI's API, in step with the clock on the wall.
 //!
-//! What serves is the cluster of a run ([`Live`]): the same schedulers, caches, cost models, networks and
+//! What serves is the cluster of a run ([`Live`](crate::sim::Live)): the same schedulers, caches, cost models, networks and
 //! faults. Three things are added to it: a thread that keeps time, connections, and the words that requests and
 //! answers are made of.
 //!
