@@ -174,10 +174,7 @@ impl ClusterView<'_> {
     /// When there is no instance.
     pub fn least<K: Ord>(&self, mut key: impl FnMut(InstanceId) -> K) -> InstanceId {
         let mut least = None;
-        for id in (0..self.instances).map(InstanceId) {
-            if !self.is_up(id) {
-                continue;
-            }
+        for id in self.up() {
             let own = key(id);
             if least.as_ref().is_none_or(|(_, other)| own < *other) {
                 least = Some((id, own));

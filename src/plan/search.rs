@@ -3,6 +3,8 @@
 //! They take it that more replicas, or fewer requests per second, never miss an SLO that was met.
 //! What they answer was tried, and so was its neighbour that misses an SLO.
 
+use std::convert::Infallible;
+
 /// The smallest size from 1 to `most` that meets its SLOs; nothing where `most` does not. It looks
 /// around `start` first, in steps that double.
 ///
@@ -160,21 +162,9 @@ fn multiplied(start: Pair, cost: impl Fn(Pair) -> f64) -> Pair {
         prefill: start.prefill.saturating_mul(times),
         decode: start.decode.saturating_mul(times),
     };
-    let has_room = |count: u32| cost(times(count)).is_finite();
-    let mut most = 1;
-    let mut step = 1;
-    // In steps that double, then halve.
-    while most < u32::MAX / 2 && has_room(most + step) {
-        most += step;
-        step *= 2;
-    }
-    while step > 0 {
-        if let Some(more) = most.checked_add(step).filter(|more| has_room(*more)) {
-            most = more;
-        }
-        step /= 2;
-    }
-    times(most)
+    let is_too_much = |count: u32| Ok::<_, Infallible>(!cost(times(count)).is_finite());
+    let Ok(too_many) = fewest(2, u32::MAX, is_too_much);
+    times(too_many.map_or(u32::MAX, |count| count - 1))
 }
 
 /// A pair that meets its SLOs with as few of one kind as do, then of the other.
@@ -255,8 +245,6 @@ pub fn highest_factor<E>(
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use proptest::prelude::*;
 
     use super::*;

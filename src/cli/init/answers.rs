@@ -178,7 +178,7 @@ impl Answers {
 
     /// Why a replica of so many GPUs does not hold the model, if it does not.
     fn fits(&self, tp: u32) -> Result<(), String> {
-        Self { tp, ..self.clone() }.resolves("scenario").map_err(|error| match error {
+        Self { tp, ..self.clone() }.longest("scenario").map(drop).map_err(|error| match error {
             load::LoadError::Settings(broken) => match broken.0.into_iter().next() {
                 Some(first) => Problem { at: String::new(), ..first.problem }.to_string(),
                 None => String::new(),
@@ -209,29 +209,25 @@ impl Answers {
 
     /// Everything that a run checks before it begins.
     fn check(&self, file: &Path) -> Result<(), Failure> {
-        let name = file.display().to_string();
-        self.resolves(&name)?;
+        let longest = self.longest(&file.display().to_string())?;
         let Traffic::Drawn { input_len, .. } = self.traffic else { return Ok(()) };
-        let longest_prompt = f64::from(input_len) * (1.0 + text::RANGE_RATIO);
-        for draft in self.drafts(&name)?.each {
-            let longest = draft.resolve()?.scenario.groups[0].settings.max_model_len();
-            if longest_prompt >= f64::from(longest) {
-                return Err(Failure::input(format!(
-                    "--input-len: {input_len} tokens and up to {:.0} % more must be below the longest sequence of {}, {longest} tokens",
-                    100.0 * text::RANGE_RATIO,
-                    self.model
-                )));
-            }
+        if f64::from(input_len) * (1.0 + text::RANGE_RATIO) < f64::from(longest) {
+            return Ok(());
         }
-        Ok(())
+        Err(Failure::input(format!(
+            "--input-len: {input_len} tokens and up to {:.0} % more must be below the longest sequence of {}, {longest} tokens",
+            100.0 * text::RANGE_RATIO,
+            self.model
+        )))
     }
 
-    fn resolves(&self, name: &str) -> Result<(), load::LoadError> {
-        self.drafts(name)?.each.iter().try_for_each(|draft| draft.resolve().map(drop))
-    }
-
-    fn drafts(&self, name: &str) -> Result<load::Drafts, load::LoadError> {
-        Changes::default().of_text(name, &text::scenario(self))
+    /// Tokens of the longest sequence that its replicas take, once everything is resolved.
+    fn longest(&self, name: &str) -> Result<u32, load::LoadError> {
+        let drafts = Changes::default().of_text(name, &text::scenario(self))?;
+        drafts.each.iter().try_fold(u32::MAX, |least, draft| {
+            let scenario = draft.resolve()?.scenario;
+            Ok(least.min(scenario.groups[0].settings.max_model_len()))
+        })
     }
 }
 

@@ -39,7 +39,7 @@ impl Index {
         };
         let other = other.and_then(|other| known.places.get(other)).copied();
         let guess = [Some(known.latest), other].into_iter().flatten().find(is_on);
-        // A comparison for each block of the rank, where to spell out took a hundred times as much and more with each store.
+        // A comparison for each block of the rank, where spelling out makes an entry of the table for each.
         guess.or_else(|| known.places.values().copied().find(is_on))
     }
 
