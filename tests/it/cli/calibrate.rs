@@ -459,7 +459,7 @@ fn results_are_compared_with_a_server_before_and_after_it_is_calibrated() {
     let cli = cli.file("negative.jsonl", negative).file("other.jsonl", other);
     cli.words("validate --server server.toml negative.jsonl")
         .expect_exit(2)
-        .stderr_has("negative.jsonl:1: mean_ttft_ms: must be at least 0, got -");
+        .stderr_has("negative.jsonl:1: mean_ttft_ms: must be a finite number of at least 0, got -");
     cli.words("validate --server server.toml other.jsonl")
         .expect_exit(0)
         .stderr_has("names the model `other/model`, and the server has `Qwen/Qwen2.5-7B`");
