@@ -72,9 +72,7 @@ pub(super) fn cluster(
     } else {
         vllm(record, settings, (model, gpu), (tensor, stages), assumed)?
     };
-    if version::stated(record).is_none() && version::of(record).is_some() {
-        assumed.push(version::OF_ITS_DAY);
-    }
+    assumed.extend(version::assumed(record));
     match &settings.drafts {
         Some(drafts) => assumed.extend(drafts.assumed(record)),
         None if drafts::told(record).is_some_and(|tokens| tokens > 1.0) => {

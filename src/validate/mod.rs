@@ -60,6 +60,7 @@ mod report;
 mod roles;
 mod run;
 mod score;
+mod servers;
 mod shared;
 mod sharegpt;
 mod skip;

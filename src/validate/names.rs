@@ -3,7 +3,8 @@
 use super::command;
 use super::gpu_names;
 use super::heading;
-use super::record::{HardwareFields, ModelFields, Record};
+use super::record::{ModelFields, Record};
+use super::servers;
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
 use crate::model::{Format, ModelSpec, Packing};
@@ -31,7 +32,7 @@ pub(super) fn served(record: &Record) -> Result<(ModelSpec, Option<Format>), Ski
 /// The precision of a record. Where it says 4-bit floats and no more, GPUs of AMD run those of the Open Compute Project.
 fn precision(record: &Record) -> Option<String> {
     let told = record.model.precision.clone()?;
-    let told_gpu = || heading::gpu(record).or_else(|| Some(gpu(&record.hardware).ok()?.0));
+    let told_gpu = || heading::gpu(record).or_else(|| Some(gpu(record).ok()?.0));
     let is_amd = || told_gpu().is_some_and(|gpu| gpu.vendor == "AMD");
     Some(if told.trim().eq_ignore_ascii_case("fp4") && is_amd() {
         "mxfp4".to_owned()
@@ -41,9 +42,11 @@ fn precision(record: &Record) -> Option<String> {
 }
 
 /// A GPU of the catalogue, and whether its form factor had to be assumed.
-pub(super) fn gpu(hardware: &HardwareFields) -> Result<(GpuSpec, bool), Skip> {
-    let name = hardware.gpu.as_deref().ok_or(Skip::Gpu(None))?;
-    gpu_names::find(name).ok_or_else(|| Skip::Gpu(Some(name.to_owned())))
+pub(super) fn gpu(record: &Record) -> Result<(GpuSpec, bool), Skip> {
+    let name = record.hardware.gpu.as_deref().ok_or(Skip::Gpu(None))?;
+    let (found, is_open) = gpu_names::find(name).ok_or_else(|| Skip::Gpu(Some(name.to_owned())))?;
+    let told = servers::gpu(record).filter(|_| is_open);
+    Ok(told.and_then(gpu_names::find).unwrap_or((found, is_open)))
 }
 
 /// A model of the catalogue in the number format of the record, and that format where the catalogue has no

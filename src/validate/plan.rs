@@ -33,7 +33,7 @@ impl Plan {
         let mut assumed = Vec::new();
         engine::check(record)?;
         let (model, format) = names::served(record)?;
-        let page = names::gpu(&record.hardware);
+        let page = names::gpu(record);
         let (gpu, form_assumed) = match heading::gpu(record) {
             Some(headed) if !page.as_ref().is_ok_and(|(gpu, _)| *gpu == headed) => {
                 assumed.push("GPU: that of the heading over the figures");

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::inferencex;
 use super::record::Record;
+use super::servers;
 use crate::model::EngineVersion;
 
 /// Of each engine, in small letters, the day on which each of its releases came out.
@@ -35,12 +36,21 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
-/// What is said of a version that the day of a run tells.
-pub(super) const OF_ITS_DAY: &str = "engine version not stated: the release of its day";
+const OF_A_LOG: &str = "engine version not stated: that of a log beside the run";
+const OF_ITS_DAY: &str = "engine version not stated: the release of its day";
 
-/// The version that served a run: as its source names it, or else of its day; none where nothing tells.
+/// The version that served a run: as its record names it, a log beside it, or else of its day; none where nothing tells.
 pub(super) fn of(record: &Record) -> Option<EngineVersion> {
-    stated(record).or_else(|| of_its_day(record))
+    stated(record).or_else(|| of_a_log(record)).or_else(|| of_its_day(record))
+}
+
+/// What has to be said of the version that served a run, if its record names none.
+pub(super) fn assumed(record: &Record) -> Option<&'static str> {
+    match stated(record) {
+        Some(_) => None,
+        None if of_a_log(record).is_some() => Some(OF_A_LOG),
+        None => of(record).map(|_| OF_ITS_DAY),
+    }
 }
 
 /// The version that the source of a run names.
@@ -51,6 +61,10 @@ pub(super) fn stated(record: &Record) -> Option<EngineVersion> {
 /// What the source of a run says in place of a version.
 pub(super) fn text(record: &Record) -> &str {
     record.engine.version.as_deref().unwrap_or_default()
+}
+
+fn of_a_log(record: &Record) -> Option<EngineVersion> {
+    servers::version(record).and_then(EngineVersion::parse)
 }
 
 fn of_its_day(record: &Record) -> Option<EngineVersion> {

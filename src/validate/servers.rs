@@ -1,0 +1,102 @@
+//! What servers of published runs were, where their records leave it out and a log in the same repository tells it
+//! (`profiles/servers.toml`).
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::record::Record;
+
+static SERVERS: LazyLock<Vec<Server>> = LazyLock::new(|| {
+    let text = include_str!("../../profiles/servers.toml");
+    let file: File =
+        toml::from_str(text).expect("profiles/servers.toml is as this module reads it");
+    file.servers
+});
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    servers: Vec<Server>,
+}
+
+/// The servers of one repository.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Server {
+    /// `OWNER/NAME`, as records have it in `source.repo`.
+    repository: String,
+    /// The file that tells, and its commit.
+    #[expect(dead_code, reason = "read by people alone")]
+    log: String,
+    #[expect(dead_code, reason = "read by people alone")]
+    commit: String,
+    /// The release of the engine that is nearest, of records that name none.
+    version: Option<String>,
+    /// What takes the place of the GPU that records name, whose link to other GPUs they leave open.
+    gpu: Option<String>,
+}
+
+/// The release of the engine that served a record.
+pub(super) fn version(record: &Record) -> Option<&'static str> {
+    of(record)?.version.as_deref()
+}
+
+/// The GPU that served a record, as the log beside it tells.
+pub(super) fn gpu(record: &Record) -> Option<&'static str> {
+    of(record)?.gpu.as_deref()
+}
+
+fn of(record: &Record) -> Option<&'static Server> {
+    let repository = record.others.get("source")?.get("repo").and_then(Value::as_str)?;
+    SERVERS.iter().find(|server| server.repository == repository)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::validate::{names, version};
+
+    fn record(repository: &str, gpu: &str, told_version: &str) -> Record {
+        let record = json!({
+            "id": "a",
+            "family": "a",
+            "engine": {"name": "vLLM", "version": told_version},
+            "hardware": {"gpu": gpu},
+            "source": {"repo": repository},
+        });
+        serde_json::from_value(record).unwrap()
+    }
+
+    #[test]
+    fn every_server_tells_what_can_be_read() {
+        for server in SERVERS.iter() {
+            let told = server.version.as_deref().or(server.gpu.as_deref());
+            assert!(told.is_some(), "{server:?}");
+            let release = server.version.as_deref().map(crate::model::EngineVersion::parse);
+            assert_ne!(release, Some(None), "{server:?}");
+            let gpu = server.gpu.as_deref().map(super::super::gpu_names::find);
+            assert!(gpu.is_none_or(|gpu| gpu.is_some_and(|(_, is_open)| !is_open)), "{server:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_tells_what_a_record_leaves_out_and_no_more() {
+        let repository = "FerranAgulloLopez/vLLMBatchingMemoryGap";
+        let of = |repository, told| {
+            version::of(&record(repository, "A100 80GB", told)).map(|found| found.to_string())
+        };
+        assert_eq!(of(repository, "v0 engine"), Some("0.6.3".to_owned()));
+        assert_eq!(of(repository, "0.7.0"), Some("0.7.0".to_owned()));
+        assert_eq!(of("other/repository", "v0 engine"), None);
+
+        let gpu = |repository, gpu| names::gpu(&record(repository, gpu, "0.10.1")).unwrap().0.name;
+        let repository = "dennislee22/vLLM-benchmarking";
+        assert_eq!(gpu(repository, "NVIDIA A100 80GB"), "A100-PCIe-80GB");
+        assert_eq!(gpu(repository, "NVIDIA A100-SXM4-80GB"), "A100-SXM4-80GB");
+        assert_eq!(gpu("other/repository", "NVIDIA A100 80GB"), "A100-SXM4-80GB");
+    }
+}
