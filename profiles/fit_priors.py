@@ -2,6 +2,7 @@
 """Fits profiles/priors.toml: what servers take beyond their kernels, by classes of servers, and how far they differ.
 
     python3 profiles/fit_priors.py [--servecast PROGRAM] [--without TEXT] [--left-out FILE] RUNS.jsonl... >profiles/priors.toml
+    python3 profiles/fit_priors.py --hosts [--servecast PROGRAM] [--without TEXT] RUNS.jsonl...
 
 RUNS are published runs as `servecast validate --runs` reads them, each line once; lines with TEXT are left out. Every
 combination of a class's factors in GRID is simulated. Of each class the least combination is taken whose error is within
@@ -13,6 +14,9 @@ simulated of sources that were left out.
 Families of a source err alike: n of them count as much as √n of different sources.
 
 What the program itself expects of servers is overridden.
+
+With --hosts, it fits what threads of a host take to wake (`cluster.host.wakes`) instead: the error of each source with each of WAKES, by
+the factors that the program has, and which is best over all sources and over all but each one.
 """
 
 import argparse
@@ -43,6 +47,8 @@ GRID = {
     "narrow_experts": {},
     "unmeasured": {},
 }
+# Factors of waking that are tried.
+WAKES = (0.0, 0.25, 0.5, 1.0)
 # What takes the place of all that the program expects.
 NEUTRAL = {"products_compute": 1.0}
 # Tuned servers are all of one source: their factors are fitted to the others too, and so without any of that source.
@@ -76,16 +82,22 @@ def lines(files, without):
 
 def validated(program, records, factors):
     """What `validate --runs` tells of the runs that have a class, with these factors alone."""
+    calibration = {f"step_time.calibration.{key}": value for key, value in (NEUTRAL | factors).items()}
+    return [run for run in runs_with(program, records, calibration) if "class" in run]
+
+
+def runs_with(program, records, settings):
+    """What `validate --runs` tells of runs, with these settings of a cluster."""
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.write("\n".join(records) + "\n")
         file.flush()
         command = [program, "validate", "--runs", file.name, "--format", "json"]
-        for key, value in (NEUTRAL | factors).items():
-            command += ["--set", f"cluster.step_time.calibration.{key}={value}"]
+        for key, value in settings.items():
+            command += ["--set", f"cluster.{key}={value}"]
         told = subprocess.run(command, capture_output=True, text=True, check=False)
     if not told.stdout:
         sys.exit(told.stderr)
-    return [run for run in json.loads(told.stdout)["runs"] if "class" in run]
+    return json.loads(told.stdout)["runs"]
 
 
 def first_of(run, figure):
@@ -104,9 +116,14 @@ def figures(run):
 
 
 def simulated(program, records, factors):
+    """Of each run with these factors: id, family, what was measured, and log(measured / simulated), of each figure."""
+    return compared(validated(program, records, factors))
+
+
+def compared(runs):
     """Of each run: id, family, what was measured, and log(measured / simulated), of each figure."""
     found = []
-    for run in validated(program, records, factors):
+    for run in runs:
         both = figures(run)
         measured = {figure: m for figure, (m, _) in both.items()}
         ratios = {figure: math.log(m / s) for figure, (m, s) in both.items()}
@@ -263,14 +280,32 @@ def percent(log_ratio):
     return 100.0 * (math.exp(log_ratio) - 1.0)
 
 
+def hosts(program, records):
+    """Prints how far each source is off with each factor of waking."""
+    results = {wakes: compared(runs_with(program, records, {"host.wakes": wakes})) for wakes in WAKES}
+    cost = {wakes: costs(results, wakes, None) for wakes in WAKES}
+
+    def smallest(without=None):
+        return min(WAKES, key=lambda wakes: sum(error for name, error in cost[wakes].items() if name != without))
+
+    print("source", *(f"wakes={wakes}" for wakes in WAKES), "best without it", sep="\t")
+    for name in sorted(cost[WAKES[0]]):
+        print(name, *(f"{cost[wakes][name]:.3f}" for wakes in WAKES), smallest(name), sep="\t")
+    print("all", *(f"{sum(cost[wakes].values()):.3f}" for wakes in WAKES), smallest(), sep="\t")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--servecast", default="target/release/servecast")
     parser.add_argument("--without", metavar="TEXT")
     parser.add_argument("--left-out", metavar="FILE", type=pathlib.Path)
+    parser.add_argument("--hosts", action="store_true")
     parser.add_argument("runs", nargs="+")
     arguments = parser.parse_args()
     records = list(lines(arguments.runs, arguments.without))
+    if arguments.hosts:
+        hosts(arguments.servecast, records)
+        return
     told = []
     print("# What servers take beyond the kernels that they are priced by, where nothing of the server was measured,")
     print("# by classes of servers. Made by profiles/fit_priors.py of published runs.")

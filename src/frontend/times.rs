@@ -70,13 +70,14 @@ impl FrontEndTimes {
     /// The times of a profile on the CPU of a scenario.
     pub fn new(profile: &HostProfile, config: &ServerHostConfig) -> Self {
         let scaled = |us: f64| SimDuration::from_secs_f64(us * config.cpu / 1e6);
+        let waking = |us: f64| scaled(us * config.wakes);
         let HostProfile { client, api, tokenizer, intake, outlet, detokenizer, .. } = profile;
         let of_client = |us: f64| if config.client { scaled(us) } else { SimDuration::ZERO };
         let interval = config.stream_interval;
         Self {
             processes: config.api_servers,
             stages: stages(profile, config, scaled),
-            api_wake: scaled(api.wake_us),
+            api_wake: waking(api.wake_us),
             message: scaled(api.message_us),
             output: scaled(api.output_us),
             first_output_per_token: scaled(api.first_output_per_token_us),
@@ -85,17 +86,17 @@ impl FrontEndTimes {
             finish: scaled(api.finish_us),
             outputs_per_turn: api.outputs_per_turn,
             merges_messages: api.merges_messages,
-            tokenizer_wake: scaled(tokenizer.wake_us),
-            intake_delay: scaled(intake.delay_us),
+            tokenizer_wake: waking(tokenizer.wake_us),
+            intake_delay: waking(intake.delay_us),
             intake: scaled(intake.request_us),
             intake_per_token: scaled(intake.per_token_us),
-            intake_wake: scaled(intake.wake_us),
-            outlet_delay: scaled(outlet.delay_us),
+            intake_wake: waking(intake.wake_us),
+            outlet_delay: waking(outlet.delay_us),
             outlet_output: scaled(outlet.output_us),
             detokenize: detokenizer.map(|it| (scaled(it.message_us), scaled(it.output_us))),
-            detokenizer_delay: detokenizer.map_or(SimDuration::ZERO, |it| scaled(it.delay_us)),
+            detokenizer_delay: detokenizer.map_or(SimDuration::ZERO, |it| waking(it.delay_us)),
             client_chunk: of_client(client.chunk_us),
-            client_wake: of_client(client.wake_us),
+            client_wake: of_client(client.wake_us * config.wakes),
             network: scaled(client.network_us),
             client_send: [client.connect_us, client.send_us].map(of_client),
             client_turnaround: of_client(client.turnaround_us),

@@ -17,6 +17,7 @@ pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
     let Some(host) = cluster.host.as_ref().and_then(ServerHost::processes) else { return };
     rules.factor("cluster.host.cpu", host.cpu);
     rules.factor("cluster.host.tokenizer", host.tokenizer);
+    rules.factor("cluster.host.wakes", host.wakes);
     rules.factor("cluster.host.launches", host.launches);
     let lookup = host.chat_lookup_ms;
     rules.check(

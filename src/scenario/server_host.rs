@@ -75,6 +75,8 @@ pub struct ServerHostConfig {
     pub profile: Option<ServerHostProfile>,
     /// How many times as long as the CPU of the profile this one takes; 0.5 is one twice as fast.
     pub cpu: f64,
+    /// The same for threads that were idle to begin and for what passes between threads, on top.
+    pub wakes: f64,
     /// The same for tokenising, on top.
     pub tokenizer: f64,
     /// The same for launching the kernels of steps that replay no graph, on top.
@@ -145,11 +147,14 @@ pub enum Endpoint {
 }
 
 impl ServerHostConfig {
-    /// How many times as long as the CPU of the profiles one of a server takes, where nothing is known of it. At 0.5
-    /// the median error of mean TTFT is least over 19 published runs of two sources that are far from saturation
-    /// (`inference-sim-training` and `residency-qwen3-14b-h100` of the runs to calibrate on: 1.6 and 1.0 %; 0.25
-    /// apart), and cores of servers are thought to be 1.6 to 2.2 times as fast as that of the profiles.
-    pub const CPU: f64 = 0.5;
+    /// How many times as long as the CPU of the profiles one of a server takes, where nothing is known of it: a loop in
+    /// Python takes 0.66 s on the host of an H200 and 0.85 s on that CPU (`profiles/cost/launches`).
+    pub const CPU: f64 = 0.8;
+
+    /// How many times as long threads of a server take to wake, where nothing is known of it. The profiles were measured on
+    /// two cores that other work shared. Of 0, 0.25, 0.5 and 1, 0.25 is nearest to published runs of eleven sources
+    /// (`profiles/fit_priors.py --hosts`), and the mean TTFT far from saturation of the two that tell it best.
+    pub const WAKES: f64 = 0.25;
 
     /// Bytes of text for each token of the prompts that vLLM's tool, and tools made of it, make of random token
     /// ids: measured of 0.33.0 with a vocabulary of 128,000.
@@ -161,6 +166,7 @@ impl Default for ServerHostConfig {
         Self {
             profile: None,
             cpu: Self::CPU,
+            wakes: Self::WAKES,
             tokenizer: 1.0,
             launches: 1.0,
             endpoint: Endpoint::Completions,

@@ -14,7 +14,7 @@ fn profile(engine: &str) -> &'static HostProfile {
 
 /// On the CPU of the profiles.
 fn as_measured() -> ServerHostConfig {
-    ServerHostConfig { cpu: 1.0, ..ServerHostConfig::default() }
+    ServerHostConfig { cpu: 1.0, wakes: 1.0, ..ServerHostConfig::default() }
 }
 
 fn front_end(engine: &str, config: &ServerHostConfig) -> FrontEnd {
@@ -153,6 +153,12 @@ fn a_lone_request_takes_what_its_stages_take() {
     // Woken 650, accepted 350 + 400, tokenised 300 + 250 + 4 × 360, woken 650, sent 250 + 150 + 400 + 50, taken in
     // 300 + 250 + 120 + 200.
     assert_eq!(submitted, at(1_000 + 650 + 750 + 1_990 + 650 + 850 + 870));
+
+    // On threads that wake four times as fast it is the waking alone that is shorter, and what passes between threads.
+    let mut front = front_end("vllm", &ServerHostConfig { wakes: 0.25, ..config });
+    let sooner = submit_all(&mut front, &[(at(1_000), 1_000)])[0];
+    let waiting = 650 + 300 + 650 + 300 + 250;
+    assert_eq!(submitted - sooner, us(0.75 * f64::from(waiting)));
 }
 
 #[test]

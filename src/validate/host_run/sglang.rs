@@ -77,6 +77,7 @@ pub(super) fn run(meta: &Value) -> Result<HostRun, String> {
             bytes_per_token: TEXT_BYTES,
             stream_interval: server.count("--stream-interval")?.unwrap_or(1),
             cpu: CPU,
+            wakes: 1.0,
             ..ServerHostConfig::default()
         },
         max_concurrency: client.count("--max-concurrency")?,

@@ -108,6 +108,7 @@ pub(super) fn run(meta: &Value) -> Result<HostRun, String> {
             // The processes were pinned: the API process and its threads to one core.
             tokenizer_shares_core: true,
             cpu: CPU,
+            wakes: 1.0,
             ..ServerHostConfig::default()
         },
         max_concurrency: client.count("--max-concurrency")?,
