@@ -27,12 +27,17 @@ impl Input {
         let mut file = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
         let is_gzip = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
         let text: Box<dyn BufRead + Send> = if is_gzip {
-            Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file)))
+            let unpacked = Unpacked(MultiGzDecoder::new(file));
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked))
         } else {
             Box::new(file)
         };
         let mut input = Self { text, left: ROW_MIB_MAX << 20 };
-        if input.fill_buf()?.starts_with(b"\xef\xbb\xbf") {
+        let begin = input.fill_buf()?;
+        if begin.starts_with(b"\xff\xfe") || begin.starts_with(b"\xfe\xff") {
+            return Err(invalid("must be text in UTF-8, got UTF-16; save it as UTF-8"));
+        }
+        if begin.starts_with(b"\xef\xbb\xbf") {
             input.read_exact(&mut [0; 3])?;
         }
         Ok(input)
@@ -57,8 +62,7 @@ impl BufRead for Input {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let text = self.text.fill_buf()?;
         if self.left == 0 && !text.is_empty() {
-            let problem = format!("a row is longer than {ROW_MIB_MAX} MiB");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+            return Err(invalid(format!("a row is longer than {ROW_MIB_MAX} MiB")));
         }
         Ok(&text[..text.len().min(self.left)])
     }
@@ -72,9 +76,15 @@ impl BufRead for Input {
 /// The whole text of a file of at most so many MiB, decompressed if it is gzip.
 pub(crate) fn whole(path: &Path, mib_max: usize) -> io::Result<String> {
     let bytes = bytes(Input::open(path)?.text, mib_max)?;
-    let problem =
-        |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
-    String::from_utf8(bytes).map_err(problem)
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let (before, rest) = error.as_bytes().split_at(valid);
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let byte = rest.first().copied().unwrap_or_default();
+        invalid(format!(
+            "must be text in UTF-8, got the byte 0x{byte:02X} in line {line}; save it as UTF-8"
+        ))
+    })
 }
 
 /// All that comes, at most so many MiB.
@@ -83,15 +93,37 @@ pub(crate) fn bytes(from: impl Read, mib_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > most {
-        let problem = format!("is longer than {mib_max} MiB");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        return Err(invalid(format!("is longer than {mib_max} MiB")));
     }
     Ok(bytes)
+}
+
+fn invalid(problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}
+
+/// What was packed, with errors that say what to do.
+struct Unpacked<R>(MultiGzDecoder<R>);
+
+impl<R: BufRead> Read for Unpacked<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                let problem = "ends before its gzip stream does; copy the whole file again";
+                io::Error::new(error.kind(), problem)
+            }
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                invalid(format!("its gzip stream is damaged ({error}); copy the file again"))
+            }
+            _ => error,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write;
 
     use super::*;
 
@@ -112,6 +144,49 @@ mod tests {
         let mut input = Input::open(&path).expect("it opens");
         let told = input.read_to_end(&mut text).expect_err("it is too long").to_string();
         assert_eq!(told, "a row is longer than 64 MiB");
+    }
+
+    #[test]
+    fn what_is_no_text_in_utf_8_is_told_with_its_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("document");
+        for (bytes, told) in [
+            (
+                &b"a\n# Gr\xf6\xdfe\n"[..],
+                "must be text in UTF-8, got the byte 0xF6 in line 2; save it as UTF-8",
+            ),
+            (b"\xff\xfea\0", "must be text in UTF-8, got UTF-16; save it as UTF-8"),
+            (b"\xfe\xff\0a", "must be text in UTF-8, got UTF-16; save it as UTF-8"),
+        ] {
+            fs::write(&path, bytes).expect("it is written");
+            assert_eq!(whole(&path, 1).expect_err("it is no UTF-8").to_string(), told);
+        }
+        fs::write(&path, "\u{feff}é").expect("it is written");
+        assert_eq!(whole(&path, 1).expect("it is UTF-8"), "é");
+    }
+
+    #[test]
+    fn a_gzip_stream_that_is_cut_off_or_damaged_is_called_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("packed.gz");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let text: Vec<u8> =
+            (0..1 << 16).map(|at: u32| (at * at >> 7) as u8 & 0x3f | 0x20).collect();
+        gzip.write_all(&text).expect("it compresses");
+        let packed = gzip.finish().expect("it compresses");
+        let mut damaged = packed.clone();
+        damaged[packed.len() - 5] ^= 0xff;
+        for (bytes, told) in [
+            (&packed[..packed.len() / 2], "ends before its gzip stream does; "),
+            (&packed[..packed.len() - 4], "ends before its gzip stream does; "),
+            (&damaged[..], "its gzip stream is damaged ("),
+        ] {
+            fs::write(&path, bytes).expect("it is written");
+            let error = whole(&path, 1).expect_err("it is broken").to_string();
+            assert!(error.starts_with(told), "{error}");
+        }
+        fs::write(&path, packed).expect("it is written");
+        assert_eq!(whole(&path, 1).expect("it is whole").into_bytes(), text);
     }
 
     #[test]

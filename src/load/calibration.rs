@@ -6,6 +6,7 @@ use toml::{Table, Value};
 
 use super::error::{LoadError, fail};
 use super::settings::set;
+use super::words::toml_problem;
 use crate::calibration::{CalibrationFile, Parameter};
 use crate::io::text;
 use crate::problem::Problem;
@@ -17,8 +18,9 @@ pub(super) fn read_calibration(path: &Path) -> Result<CalibrationFile, LoadError
 }
 
 pub(super) fn parse_calibration(name: &str, text: &str) -> Result<CalibrationFile, LoadError> {
-    let file: CalibrationFile = toml::from_str(text)
-        .map_err(|error| fail(name, format_args!("is not a calibration: {}", error.message())))?;
+    let file: CalibrationFile = toml::from_str(text).map_err(|error| {
+        fail(name, format_args!("is not a calibration: {}", toml_problem(text, &error)))
+    })?;
     file.check().map_err(|problem| fail(name, problem))?;
     Ok(file)
 }

@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::file::deserialize;
 use super::gpu_keys;
+use super::words::toml_problem;
 use crate::hardware::GpuSpec;
 use crate::io::text;
 use crate::problem::Problem;
@@ -82,7 +83,8 @@ fn local_gpu(place: &str, name: &str, folder: &Path) -> Result<GpuSpec, Problem>
         Problem::new(place, format_args!("{}: {what}", path.display()))
     };
     let text = text::whole(&path, text::SETTINGS_MIB_MAX).map_err(|error| in_file(&error))?;
-    let root: Table = toml::from_str(&text).map_err(|error| in_file(&error.message()))?;
+    let root: Table =
+        toml::from_str(&text).map_err(|error| in_file(&toml_problem(&text, &error)))?;
     let spec = read(&root).map_err(|problem| in_file(&problem))?;
     match spec.broken_rules().into_iter().next() {
         Some(problem) => Err(in_file(&problem.below("spec"))),

@@ -64,6 +64,7 @@ pub(crate) use self::drafts::Variant;
 pub(crate) use self::error::fail;
 #[cfg(feature = "cli")]
 pub(crate) use self::words::plain;
+pub(crate) use self::words::toml_problem;
 
 /// A scenario in which everything is decided, with the folder that its paths are relative to.
 #[derive(Debug, Clone)]

@@ -13,6 +13,15 @@ pub(crate) fn plain(message: &str) -> String {
     told + rest
 }
 
+/// What is wrong with a text in TOML, in one line that begins with the place.
+pub(crate) fn toml_problem(text: &str, error: &toml::de::Error) -> String {
+    let said = plain(error.message());
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return said };
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+    format!("line {line}, column {column}: {said}")
+}
+
 /// Keys and words that are not known, or are missing.
 fn keys(message: &str) -> String {
     [
@@ -89,7 +98,21 @@ fn wanted(expected: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{plain, toml_problem};
+
+    #[test]
+    fn a_text_that_is_no_toml_is_told_with_line_and_column() {
+        let told = |text: &str| {
+            toml_problem(text, &text.parse::<toml::Table>().expect_err("it is no TOML"))
+        };
+        let broken = told("a = 1\n# é\nb = 5OO\n");
+        assert!(broken.starts_with("line 3, column 5: string values must be quoted"), "{broken}");
+        assert!(
+            told("a = 1\na = 2").starts_with("line 2, column 1: duplicate key"),
+            "{}",
+            told("a = 1\na = 2")
+        );
+    }
 
     #[test]
     fn types_of_rust_are_told_in_the_words_of_files() {

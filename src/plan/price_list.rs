@@ -5,7 +5,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use crate::io::{columns, text};
-use crate::load::{LoadError, Origin};
+use crate::load::{LoadError, Origin, toml_problem};
 use crate::problem::Problem;
 
 /// The columns of a table of prices.
@@ -47,7 +47,8 @@ impl PriceList {
 fn of_toml(path: &Path) -> Result<Vec<(String, f64)>, Problem> {
     let whole = |problem: &dyn std::fmt::Display| Problem::new("", problem);
     let text = text::whole(path, text::SETTINGS_MIB_MAX).map_err(|error| whole(&error))?;
-    let table: Table = toml::from_str(&text).map_err(|error| whole(&error.message()))?;
+    let table: Table =
+        toml::from_str(&text).map_err(|error| whole(&toml_problem(&text, &error)))?;
     let price = |(gpu, value): (String, Value)| {
         let usd = match &value {
             Value::Float(usd) => *usd,

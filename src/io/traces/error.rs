@@ -13,12 +13,12 @@ use super::format::TraceFormat;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The operating system refuses the file, or it is damaged.
+    /// The operating system refuses the file.
     #[error("{file}: cannot be read: {source}")]
     Unreadable {
         /// The file or folder.
         file: String,
-        /// What the operating system or the decompressor says.
+        /// What the operating system says.
         source: io::Error,
     },
     /// The file as a whole is not what its format asks for.
@@ -125,8 +125,14 @@ impl fmt::Display for MissingColumn {
 }
 
 impl TraceError {
+    /// What the system refuses to read, or what is not in the file as it must be.
     pub(super) fn unreadable(path: &Path, source: io::Error) -> Self {
-        Self::Unreadable { file: path.display().to_string(), source }
+        match source.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                Self::unusable(path, source.to_string())
+            }
+            _ => Self::Unreadable { file: path.display().to_string(), source },
+        }
     }
 
     pub(super) fn unusable(path: &Path, problem: impl Into<String>) -> Self {

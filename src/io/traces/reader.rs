@@ -165,12 +165,6 @@ fn source(
         format
     } else {
         let first = input.fill_buf().map_err(|error| TraceError::unreadable(path, error))?;
-        if first.starts_with(&[0xff, 0xfe]) || first.starts_with(&[0xfe, 0xff]) {
-            return Err(TraceError::unusable(
-                path,
-                "must be text in UTF-8, got UTF-16; save it as UTF-8",
-            ));
-        }
         let line = first.split(|&c| c == b'\n').find(|line| !line.trim_ascii().is_empty());
         TraceFormat::detect(path, line.unwrap_or_default())?
     };
