@@ -253,8 +253,11 @@ fn step_times(scenario: &Scenario) -> Result<Vec<StepTime>, Failure> {
 
 fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {
     let rows = trace_rows(loaded)?;
-    Workload::open(&loaded.scenario.workload, loaded.scenario.seed, rows)
-        .map_err(|error| Failure::Input(error.into()))
+    let workload = Workload::open(&loaded.scenario.workload, loaded.scenario.seed, rows)
+        .map_err(|error| Failure::Input(error.into()))?;
+    let trace = loaded.scenario.trace.as_ref();
+    let file = trace.map(|trace| loaded.folder.join(&trace.path).display().to_string());
+    Ok(workload.of_trace(file))
 }
 
 /// The rows of the trace that a scenario reads, if it reads one; says what it holds.

@@ -60,8 +60,10 @@ impl Draw {
                 Some(rows)
             }
         };
+        let file = trace.as_ref().map(|trace| self.folder.join(&trace.path).display().to_string());
         let mut workload = Workload::open(workload, *seed, rows)
-            .map_err(|error| fail(&self.name, format_args!("workload.{error}")))?;
+            .map_err(|error| fail(&self.name, format_args!("workload.{error}")))?
+            .of_trace(file);
         let mut identity = Identity::new(hash_block_tokens, Ids::of(format));
         let rows = std::iter::from_fn(|| {
             let request = workload.next()?;

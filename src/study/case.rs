@@ -155,7 +155,9 @@ impl Case {
             let each = (0..rows.len()).map(move |row| Ok(rows[row].clone()));
             Box::new(each) as TraceRows
         });
-        Ok(Workload::open(&self.scenario.workload, self.scenario.seed, rows)?)
+        let trace = self.scenario.trace.as_ref().map(|trace| trace.path.clone());
+        let workload = Workload::open(&self.scenario.workload, self.scenario.seed, rows)?;
+        Ok(workload.of_trace(trace))
     }
 
     /// Its idle cluster, with its policies.

@@ -17,7 +17,7 @@ use crate::scenario::TraceArrivalConfig;
 use crate::units::SimDuration;
 use crate::units::SimTime;
 use crate::workload::draft::Draft;
-use crate::workload::rows::Rows;
+use crate::workload::rows::{self, Rows};
 use crate::workload::trace::TraceRow;
 use crate::workload::trace::WorkloadError;
 
@@ -41,6 +41,8 @@ pub(super) struct Replay {
     scale: Option<f64>,
     pub out_of_order: u64,
     pub outside_window: u64,
+    /// The first and the last time of rows outside the window.
+    outside: Option<(SimTime, SimTime)>,
 }
 
 /// A draft on its way through the queue, by time of the trace and then by place in the file.
@@ -85,6 +87,33 @@ impl Replay {
             scale: config.rate_per_s.is_none().then_some(config.rate_scale),
             out_of_order: 0,
             outside_window: 0,
+            outside: None,
+        }
+    }
+
+    /// What to say where no row was played.
+    pub(super) fn nothing(&self) -> String {
+        let Some((first, last)) = self.outside else { return rows::NOTHING.to_owned() };
+        format!(
+            "none of its rows lies in the window {}: they come from {} s to {} s; move \
+             workload.arrivals.window_start_s or window_end_s",
+            self.window_in_words(),
+            first.as_secs_f64(),
+            last.as_secs_f64(),
+        )
+    }
+
+    /// Which rows it plays, where some outside the window were left out.
+    pub(super) fn played(&self) -> String {
+        let window = self.outside.map(|_| format!(" in the window {}", self.window_in_words()));
+        window.unwrap_or_default()
+    }
+
+    fn window_in_words(&self) -> String {
+        let start = self.window.start.as_secs_f64();
+        match self.config.window_end_s {
+            None => format!("from {start} s on"),
+            Some(end) => format!("from {start} s to {end} s"),
         }
     }
 
@@ -124,12 +153,14 @@ impl Replay {
     /// Takes a row in, with all its copies.
     fn enter(&mut self, row: &TraceRow) -> Result<(), WorkloadError> {
         let Some(recorded) = row.arrival else {
-            return Err(WorkloadError::Unusable(
-                "the trace has lengths only: choose another type of arrivals".into(),
+            return Err(WorkloadError::trace(
+                "has lengths only, no times; choose another type of workload.arrivals",
             ));
         };
         if !self.window.contains(&recorded) {
             self.outside_window += 1;
+            let (first, last) = self.outside.get_or_insert((recorded, recorded));
+            (*first, *last) = ((*first).min(recorded), (*last).max(recorded));
             return Ok(());
         }
         let at = SimTime::ZERO + recorded.since(self.window.start);
@@ -139,9 +170,9 @@ impl Replay {
             let draft = self.rows.draft(row, copy, self.config.copy_content)?;
             let at = at + self.jitter_span();
             if at < self.played_until {
-                return Err(WorkloadError::Unusable(format!(
-                    "a row of the trace at {recorded} comes more than {WINDOW_ROWS} rows too \
-                     late: set arrivals.sort to whole_trace"
+                return Err(WorkloadError::trace(format!(
+                    "a row at {recorded} comes more than {WINDOW_ROWS} rows too late; set \
+                     workload.arrivals.sort to whole_trace"
                 )));
             }
             self.waiting.push(Waiting { at, place: self.entered, draft });
@@ -165,8 +196,9 @@ impl Replay {
         let first = times().min().unwrap_or_default();
         let span = times().max().unwrap_or_default().since(first).as_secs_f64();
         if span <= 0.0 {
-            return Err(WorkloadError::Unusable(
-                "arrivals.rate_per_s: the trace needs two different times to have a rate".into(),
+            return Err(WorkloadError::trace(
+                "has no two rows with different times to play at another rate; leave \
+                 workload.arrivals.rate_per_s out",
             ));
         }
         let recorded = (self.waiting.len() - 1) as f64 / span;

@@ -17,6 +17,9 @@ use crate::workload::trace::WorkloadError;
 /// The rows of a trace in recorded order.
 pub type TraceRows = Box<dyn Iterator<Item = Result<TraceRow, WorkloadError>> + Send>;
 
+/// What to say of a trace no row of which asks for anything.
+pub(super) const NOTHING: &str = "none of its rows has prompt tokens and output tokens";
+
 /// Room for the number of a copy beside that of its row.
 const COPY_BITS: u32 = 24;
 
@@ -100,8 +103,8 @@ impl Rows {
             block => (row.prompt_tokens / block, row.prompt_tokens.div_ceil(block)),
         };
         if ![full, blocks].contains(&(row.hash_ids.len() as u32)) {
-            return Err(WorkloadError::Unusable(format!(
-                "row {} of the trace: a prompt of {} tokens has {blocks} blocks of {} tokens, but \
+            return Err(WorkloadError::trace(format!(
+                "row {}: a prompt of {} tokens has {blocks} blocks of {} tokens, but \
                  {} hash ids are given",
                 self.number,
                 row.prompt_tokens,

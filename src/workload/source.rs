@@ -25,6 +25,7 @@ use crate::workload::draft::Draft;
 use crate::workload::early_stop::EarlyStop;
 use crate::workload::lengths::Lengths;
 use crate::workload::replay::Replay;
+use crate::workload::rows::NOTHING;
 use crate::workload::rows::Rows;
 use crate::workload::rows::TraceRows;
 use crate::workload::session::Sessions;
@@ -51,6 +52,8 @@ pub struct Workload {
     emitted: u64,
     asked: Option<u32>,
     over: bool,
+    /// The file of the trace, where it is known.
+    trace: Option<String>,
 }
 
 /// Where lengths and arrivals come from.
@@ -155,7 +158,14 @@ impl Workload {
             emitted: 0,
             asked: config.num_requests,
             over: false,
+            trace: None,
         })
+    }
+
+    /// The same with the file of the trace that it reads, for messages.
+    #[must_use]
+    pub fn of_trace(self, file: Option<String>) -> Self {
+        Self { trace: file, ..self }
     }
 
     /// Whether requests may belong to conversations that go on.
@@ -229,16 +239,35 @@ impl Workload {
 
     /// What to say when the source has run out: nothing if that was to be expected.
     fn run_out(&self) -> Option<WorkloadError> {
-        let asked = self.asked.filter(|_| self.left.is_some_and(|left| left > 0));
-        if let Some(asked) = asked {
-            return Some(WorkloadError::Unusable(format!(
-                "num_requests: the trace or data set has {} requests to give, got {asked}; ask for \
-                 fewer, leave it out, or draw with_replacement",
-                self.emitted
-            )));
+        let given = self.emitted;
+        let replay = match &self.source {
+            Source::Generated { .. } => None,
+            Source::Replayed(replay) | Source::Timed { replay, .. } => Some(replay),
+        };
+        if given == 0 {
+            let nothing = replay.map_or_else(|| NOTHING.to_owned(), |replay| replay.nothing());
+            return Some(WorkloadError::trace(nothing));
         }
-        let nothing = "no row of the trace can be used: all are empty or outside the window";
-        (self.emitted == 0).then(|| WorkloadError::Unusable(nothing.into()))
+        let asked = self.asked.filter(|_| self.left.is_some_and(|left| left > 0))?;
+        let given = if given == 1 { "1 request".to_owned() } else { format!("{given} requests") };
+        let asks =
+            format!("workload.num_requests asks for {asked}; ask for fewer, or leave it out");
+        Some(match (&self.source, replay) {
+            (Source::Generated { lengths, .. }, _) => {
+                let again = "or draw them anew (`workload.lengths.order = \"with_replacement\"`)";
+                let problem = format!("has {given} to give, {asks}, {again}");
+                let is_of_trace = matches!(lengths, Lengths::Recorded(_)) || self.trace.is_some();
+                if is_of_trace {
+                    WorkloadError::trace(problem)
+                } else {
+                    WorkloadError::Unusable(format!("workload.lengths: {problem}"))
+                }
+            }
+            (_, replay) => {
+                let played = replay.map(|replay| replay.played()).unwrap_or_default();
+                WorkloadError::trace(format!("has {given} to give{played}, {asks}"))
+            }
+        })
     }
 }
 
@@ -268,11 +297,11 @@ impl Iterator for Workload {
             }
             Some(Err(error)) => {
                 self.over = true;
-                return Some(Err(error));
+                return Some(Err(error.in_file(self.trace.as_deref())));
             }
             None => {
                 self.over = true;
-                return self.run_out().map(Err);
+                return self.run_out().map(|error| Err(error.in_file(self.trace.as_deref())));
             }
         };
         let request = self.request(draft);

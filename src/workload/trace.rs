@@ -40,7 +40,30 @@ pub enum WorkloadError {
         /// The rule, the value, and what would be right.
         problem: String,
     },
+    /// A trace cannot be played as the workload asks for.
+    #[error("{file}: {problem}")]
+    Trace {
+        /// The trace file.
+        file: String,
+        /// The rule, the value, and what would be right.
+        problem: String,
+    },
     /// The workload as a whole cannot be used.
     #[error("{0}")]
     Unusable(String),
+}
+
+impl WorkloadError {
+    /// What is wrong with the trace, whose file is named by whoever knows it.
+    pub(super) fn trace(problem: impl Into<String>) -> Self {
+        Self::Trace { file: "the trace".to_owned(), problem: problem.into() }
+    }
+
+    /// The same of a trace in this file, if it is known.
+    pub(super) fn in_file(mut self, name: Option<&str>) -> Self {
+        if let (Self::Trace { file, .. }, Some(name)) = (&mut self, name) {
+            name.clone_into(file);
+        }
+        self
+    }
 }

@@ -178,7 +178,7 @@ fn a_row_far_out_of_order_is_an_error_unless_the_whole_trace_is_sorted() {
     let rows = || (1..10_000).map(|ms| row(ms, 1)).chain([row(0, 2)]).collect::<Vec<_>>();
     let late: Result<Vec<Request>, _> =
         open(&replayed(TraceArrivalConfig::default()), rows()).unwrap().collect();
-    assert!(late.unwrap_err().to_string().contains("set arrivals.sort to whole_trace"));
+    assert!(late.unwrap_err().to_string().contains("set workload.arrivals.sort to whole_trace"));
     let sort = TraceArrivalConfig { sort: RowSort::WholeTrace, ..TraceArrivalConfig::default() };
     assert_eq!(play(&replayed(sort), rows())[0].prompt_tokens, 2);
 }
@@ -257,7 +257,53 @@ fn asking_for_more_than_there_is_says_so() {
     let played: Vec<_> = Workload::open(&config, Seed(0), None).unwrap().collect();
     assert_eq!(played.len(), 3);
     let message = played[2].as_ref().unwrap_err().to_string();
-    assert!(message.starts_with("num_requests: the trace or data set has 2 requests"), "{message}");
+    let told = "workload.lengths: has 2 requests to give, workload.num_requests asks for 1000; ask for fewer, ";
+    assert!(message.starts_with(told), "{message}");
+    let config =
+        WorkloadConfig { num_requests: Some(7), ..replayed(TraceArrivalConfig::default()) };
+    assert_eq!(
+        refusal(&config, vec![row(0, 5), row(1000, 6)]),
+        "a.csv: has 2 requests to give, workload.num_requests asks for 7; ask for fewer, or leave it out"
+    );
+}
+
+/// What the first error of a replayed trace in `a.csv` says.
+fn refusal(config: &WorkloadConfig, rows: Vec<TraceRow>) -> String {
+    let workload = open(config, rows).expect("it opens").of_trace(Some("a.csv".to_owned()));
+    workload.filter_map(Result::err).next().expect("it is refused").to_string()
+}
+
+#[test]
+fn a_trace_of_which_nothing_is_played_says_where_its_rows_are() {
+    let window = |start: Option<f64>, end: Option<f64>| {
+        replayed(TraceArrivalConfig {
+            window_start_s: start,
+            window_end_s: end,
+            ..TraceArrivalConfig::default()
+        })
+    };
+    let rows = || vec![row(9250, 5), row(1500, 6), row(3000, 7)];
+    assert_eq!(
+        refusal(&window(Some(20.0), Some(30.0)), rows()),
+        "a.csv: none of its rows lies in the window from 20 s to 30 s: they come from 1.5 s to 9.25 s; \
+         move workload.arrivals.window_start_s or window_end_s"
+    );
+    let told = refusal(&window(Some(20.0), None), rows());
+    assert!(
+        told.contains(" in the window from 20 s on: they come from 1.5 s to 9.25 s; "),
+        "{told}"
+    );
+    let asked = WorkloadConfig { num_requests: Some(9), ..window(Some(2.0), Some(5.0)) };
+    let told = refusal(&asked, rows());
+    assert!(
+        told.starts_with("a.csv: has 1 request to give in the window from 2 s to 5 s, "),
+        "{told}"
+    );
+    let empty = vec![TraceRow { output_tokens: 0, ..row(1, 5) }];
+    assert_eq!(
+        refusal(&window(None, None), empty),
+        "a.csv: none of its rows has prompt tokens and output tokens"
+    );
 }
 
 #[test]
