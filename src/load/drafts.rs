@@ -13,11 +13,12 @@ use super::calibration::{
     parse_calibration, put_calibration, put_calibration_of_run, read_calibration,
 };
 use super::draft::Draft;
-use super::error::{LoadError, fail};
-use super::file::{parse, put_seed, read};
+use super::error::{LoadError, Origin, fail};
+use super::file::{deserialize, parse, put_seed, read};
 use super::overrides::{Override, put_all};
 use super::settings::set;
 use crate::calibration::CalibrationFile;
+use crate::problem::Problem;
 use crate::resolved::Unstated;
 #[cfg(feature = "cli")]
 use crate::scenario::MeasuredConfig;
@@ -244,16 +245,48 @@ fn override_again(
 }
 
 fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, LoadError> {
-    let Some(variants) = variants else { return Ok(Vec::new()) };
-    let variants: Vec<Variant> =
-        variants.try_into().map_err(|error| fail(name, format_args!("variants: {error}")))?;
-    for (place, variant) in variants.iter().enumerate() {
-        if variants[..place].iter().any(|other| other.name == variant.name) {
+    let each = match variants {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(each)) => each,
+        Some(other) => {
+            let problem = Problem::must_be("variants", "a list of tables, `[[variants]]`", other);
+            return Err(Origin::File(name.to_owned()).fail(problem));
+        }
+    };
+    let mut read: Vec<Variant> = Vec::with_capacity(each.len());
+    for (place, value) in each.into_iter().enumerate() {
+        let wrong = |problem: Problem| {
+            Origin::File(name.to_owned()).fail(problem.below(&format!("variants[{place}]")))
+        };
+        let table = match value {
+            Value::Table(table) => table,
+            other => return Err(wrong(Problem::must_be("", "a table", other))),
+        };
+        let variant: Variant = deserialize(&table).map_err(wrong)?;
+        check_paths(&variant.set).map_err(wrong)?;
+        if read.iter().any(|other| other.name == variant.name) {
             let rule = format_args!("variants: the name `{}` is given twice", variant.name);
             return Err(fail(name, rule));
         }
+        read.push(variant);
     }
-    Ok(variants)
+    Ok(read)
+}
+
+/// Refuses paths without quotes. TOML makes tables of them, which would take the place of all that the scenario has there.
+fn check_paths(set: &Table) -> Result<(), Problem> {
+    let unquoted = set.iter().find(|(path, value)| value.is_table() && !path.contains('.'));
+    let Some((first, mut value)) = unquoted else { return Ok(()) };
+    let mut path = first.clone();
+    while let Some((key, inner)) = value.as_table().and_then(|table| table.iter().next()) {
+        if key == "type" {
+            break;
+        }
+        path = format!("{path}.{key}");
+        value = inner;
+    }
+    let rule = format!("a path must be in quotes; write `set = {{ \"{path}\" = {value} }}`");
+    Err(Problem::new(format!("set.{first}"), rule))
 }
 
 fn varied(name: &str, mut root: Table, variant: Variant) -> Result<Table, LoadError> {

@@ -70,10 +70,9 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, Proble
     };
     let (path, message) = &error;
     let path = if path == "." { String::new() } else { path.clone() };
-    let path = if message.starts_with("missing field") {
-        path
-    } else {
-        within_tagged::<T>(root, path, &error)
+    let path = match missing(message) {
+        Some(key) => lacking::<T>(root, path.clone(), key).unwrap_or(path),
+        None => within_tagged::<T>(root, path, &error),
     };
     let told = words::plain(message);
     let (rule, value) = match told.rsplit_once(", got ") {
@@ -126,6 +125,32 @@ fn within_tagged<T: DeserializeOwned>(
             None => return path,
         }
     }
+}
+
+/// The key that a message misses.
+fn missing(message: &str) -> Option<&str> {
+    message.strip_prefix("missing field `")?.split('`').next()
+}
+
+/// The table at a path, or in it, that lacks a key: the one in which, once it is there, it is neither missing nor unknown.
+fn lacking<T: DeserializeOwned>(root: &Table, path: String, key: &str) -> Option<String> {
+    let mut with = root.clone();
+    let table = table_at(&mut with, &path)?;
+    let inner = table.iter().filter(|(_, value)| value.is_table());
+    let dot = if path.is_empty() { "" } else { "." };
+    let inner: Vec<String> = inner.map(|(name, _)| format!("{path}{dot}{name}")).collect();
+    table.entry(key).or_insert(Value::Boolean(true));
+    let is_here = match attempt::<T>(with) {
+        Ok(_) => true,
+        Err((_, message)) => {
+            let names_it = message.split('`').nth(1) == Some(key);
+            !(names_it && (missing(&message).is_some() || message.starts_with("unknown field")))
+        }
+    };
+    if is_here {
+        return Some(path);
+    }
+    inner.into_iter().find_map(|path| lacking::<T>(root, path, key))
 }
 
 /// The table at a path such as `cluster.groups[0].engine`.
