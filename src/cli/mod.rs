@@ -38,7 +38,7 @@ mod vary;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 pub use bench::Pasted;
 use commands::{Arguments, Command};
@@ -53,7 +53,7 @@ pub fn main() -> ExitCode {
 /// Runs a command line, of which the first word is the name of the command, and gives its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let expanded = bench::expand(arguments).map_err(Failure::input);
-    let arguments = expanded.map(Arguments::try_parse_from);
+    let arguments = expanded.map(parse);
     let ended = match arguments {
         Ok(Ok(arguments)) => dispatch(arguments),
         Ok(Err(refused)) => return terminal::arguments(&refused),
@@ -66,6 +66,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             failure.exit_code()
         }
     }
+}
+
+/// Reads arguments. Negative numbers are values, so that they are told which rule they break.
+fn parse(arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let mut command = with_negative_numbers(Arguments::command());
+    let mut matches = command.try_get_matches_from_mut(arguments)?;
+    Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let takes_value = |arg: &clap::Arg| !arg.is_positional() && arg.get_action().takes_values();
+    command
+        .mut_args(|arg| if takes_value(&arg) { arg.allow_negative_numbers(true) } else { arg })
+        .mut_subcommands(with_negative_numbers)
 }
 
 fn dispatch(arguments: Arguments) -> Result<(), Failure> {

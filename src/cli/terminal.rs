@@ -65,13 +65,53 @@ pub(super) fn say(text: &str) {
 /// What clap says of arguments, in its own colours unless they hold what a terminal acts on.
 pub(super) fn arguments(error: &clap::Error) -> u8 {
     let plain = error.render().to_string();
-    if shortened(&visible(&plain)) == plain {
+    let told = match error.kind() {
+        clap::error::ErrorKind::ValueValidation => ruled(&plain),
+        _ => plain.clone(),
+    };
+    if shortened(&visible(&told)) == plain {
         // Help goes to stdout, which may be closed.
         let _ = error.print();
     } else {
-        say(plain.trim_end());
+        say(told.trim_end());
     }
     u8::try_from(error.exit_code()).unwrap_or(2)
+}
+
+/// What clap says of a value, with the rule of numbers in words.
+fn ruled(text: &str) -> String {
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let Some((given, why)) = first.rsplit_once("': ") else { return text.to_owned() };
+    let rule = match why {
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            let is_negative = given.contains("value '-");
+            format!("must be a whole number{}", if is_negative { " of at least 0" } else { "" })
+        }
+        "number too large to fit in target type" => "is too large".to_owned(),
+        "invalid float literal" | "cannot parse float from empty string" => {
+            "must be a number".to_owned()
+        }
+        _ => match why.split_once(" is not in ").and_then(|(_, range)| whole_number(range)) {
+            Some(rule) => rule,
+            None => return text.to_owned(),
+        },
+    };
+    format!("{given}': {rule}\n{rest}")
+}
+
+/// A range of whole numbers, such as `1..=64`, as a rule.
+fn whole_number(range: &str) -> Option<String> {
+    let (least, most) = range.split_once("..")?;
+    let most = match most.strip_prefix('=') {
+        Some(most) => most.parse::<i64>().ok()?,
+        None => most.parse::<i64>().ok()? - 1,
+    };
+    // Without a bound of its own a number has that of its type.
+    Some(if most >= u32::MAX.into() {
+        format!("must be a whole number of at least {least}")
+    } else {
+        format!("must be a whole number from {least} to {most}")
+    })
 }
 
 /// The text with the escapes of what a terminal acts on.
@@ -137,6 +177,29 @@ mod tests {
             "a\tb\n\\u001b[31m\\u000dx\\u009b\\u202e"
         );
         assert_eq!(visible("µs ≤ 10⁹ 模型"), "µs ≤ 10⁹ 模型");
+    }
+
+    #[test]
+    fn the_rule_of_a_number_is_told_in_words() {
+        let told = |value: &str, why: &str| {
+            let text =
+                format!("error: invalid value '{value}' for '--seeds <N>': {why}\n\nFor more");
+            let told = ruled(&text);
+            let lines: Vec<&str> = told.lines().collect();
+            assert_eq!(lines[1..], ["", "For more"]);
+            lines[0].rsplit_once("<N>': ").expect("the value comes before").1.to_owned()
+        };
+        for (value, why, rule) in [
+            ("-1", "-1 is not in 3..=100000", "must be a whole number from 3 to 100000"),
+            ("-1", "-1 is not in 0..1000000", "must be a whole number from 0 to 999999"),
+            ("0", "0 is not in 1..=4294967295", "must be a whole number of at least 1"),
+            ("-1", "invalid digit found in string", "must be a whole number of at least 0"),
+            ("x", "invalid digit found in string", "must be a whole number"),
+            ("x", "invalid float literal", "must be a number"),
+            ("x", "is not in fashion", "is not in fashion"),
+        ] {
+            assert_eq!(told(value, why), rule);
+        }
     }
 
     #[test]

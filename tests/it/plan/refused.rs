@@ -34,8 +34,8 @@ fn arguments_that_mean_nothing_are_refused_by_name() {
         (vec!["--vary", "cluster.engine.block_size=16,"], "a value is empty"),
         (vec!["--vary", "cluster.engine.blocks=1"], "unknown key `blocks`"),
         (vec!["--window", "0"], "--window: must be above 0"),
-        (vec!["--tensor-parallel", "0"], "0 is not in 1..=64"),
-        (vec!["--max-gpus", "0"], "0 is not in"),
+        (vec!["--tensor-parallel", "0"], "must be a whole number from 1 to 64"),
+        (vec!["--max-gpus", "0"], "must be a whole number from 1 to"),
         (vec!["--set", "cluster.autoscaler.max_replicas=3"], "cluster.autoscaler: a plan"),
         (
             vec!["--set", "workload.client.max_concurrency=3"],
