@@ -21,7 +21,7 @@ const SET: &str =
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     servecast plan --slo 'p99_ttft_ms<=500' --slo 'p99_tpot_ms<=30'\n  \
-    servecast plan my.toml --slo 'p99_ttft_ms<=2000' --gpu H100,H200,L40S --tensor-parallel 1,2,4,8 \
+    servecast plan my.toml --slo 'p99_ttft_ms<=2000' --gpu H100,H200,L40S --tp 1,2,4,8 \
     --layout mixed,disaggregated --price low\n  \
     servecast plan my.toml --slo 'p99_ttft_ms<=2000' --gpu H100,L4,MI300X --price-file prices.toml --all\n  \
     servecast plan my.toml --slo 'mean_e2el_ms<=9000' --rate\n\n\
