@@ -27,6 +27,7 @@ mod inputs;
 mod man;
 #[cfg(feature = "calibrate")]
 mod mooncake_a10;
+mod named;
 mod odd;
 mod output;
 mod own_gpu;
