@@ -37,6 +37,7 @@ mod steps;
 mod summary;
 mod tiers;
 mod timeline;
+mod too_long;
 mod transfers;
 mod warnings;
 
@@ -74,5 +75,6 @@ pub use steps::{StepLog, StepRecord};
 pub use summary::{Cautions, KeptSlo, KeptSlos, Summary};
 pub use tiers::{ReplicaTiers, TierLog, TierReport, TierTokens};
 pub use timeline::Timeline;
+pub use too_long::TooLong;
 pub use transfers::{Carried, TransferReport};
-pub use warnings::{Caution, TooLong, Warning, WarningKind, Warnings};
+pub use warnings::{Caution, Warning, WarningKind, Warnings};

@@ -1,8 +1,6 @@
 //! What a result hangs on: requests that were not answered, what is not priced, steps beyond the measured shapes, a load near what can be served, KV
 //! memory that is just enough, or that nobody counted.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::coverage::StepCoverage;
@@ -11,6 +9,7 @@ use super::demand::Demanded;
 use super::kv_need::{KvNeed, NEED_MAX};
 use super::losses::Losses;
 use super::saturation::{Busiest, Crowding};
+use super::too_long::{Longest, TooLong};
 use crate::cost::StepTime;
 use crate::ids::ModelId;
 use crate::request::Request;
@@ -27,8 +26,8 @@ pub struct Caution {
     limits: Limits,
     /// By model.
     busiest: Vec<Busiest>,
-    /// Tokens of the longest prompt, by model.
-    longest: Vec<u32>,
+    /// By model.
+    longest: Vec<Longest>,
     costs: Vec<StepTime>,
 }
 
@@ -40,28 +39,6 @@ pub struct Limits {
     crowding: Crowding,
     cut: CutAnswers,
     demand: Demanded,
-}
-
-/// Prompts that replicas reject because of their length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct TooLong {
-    /// Tokens of the longest prompt.
-    pub prompt_tokens: u32,
-    /// Tokens of prompt and answer that the replicas of its model take at most.
-    pub max_model_len: u32,
-    /// The engine's name for that.
-    pub key: &'static str,
-}
-
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { prompt_tokens, max_model_len, key } = self;
-        write!(
-            f,
-            "there are prompts of {prompt_tokens} tokens, and replicas reject what does not fit into {key} = \
-             {max_model_len}: give shorter prompts, or set cluster.engine.{key} if the model takes more"
-        )
-    }
 }
 
 /// What a run is warned of, and the figures that decide it.
@@ -90,7 +67,7 @@ pub struct Warnings {
     /// What became of requests that were not answered, where that is worth a word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub losses: Option<Losses>,
-    /// Prompts that no replica takes, where some were rejected.
+    /// Requests that no replica takes, where some were rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub too_long: Option<TooLong>,
     /// Answers that an engine ended before they were over.
@@ -177,7 +154,7 @@ impl Caution {
                 demand: Demanded::default(),
             },
             busiest: scenario.models.iter().map(|_| Busiest::default()).collect(),
-            longest: vec![0; scenario.models.len()],
+            longest: vec![Longest::default(); scenario.models.len()],
             costs,
         }
     }
@@ -218,28 +195,17 @@ impl Caution {
         loads.max_by(|(a, _), (b, _)| a.total_cmp(b))
     }
 
-    /// The first model that is sent prompts which none of its replicas takes.
+    /// The first model that is sent requests which none of its replicas takes.
     fn too_long(&self, scenario: &Scenario) -> Option<TooLong> {
-        let limit = |model| {
-            let own = scenario.groups.iter().filter(|group| group.serves == model);
-            let limits = own
-                .map(|group| (group.settings.max_model_len(), group.cluster.engine.context_key()));
-            limits.max_by_key(|(tokens, _)| *tokens)
-        };
-        let each = (0..).map(ModelId).zip(&self.longest);
-        let mut found = each.filter_map(|(model, &prompt_tokens)| {
-            let (max_model_len, key) = limit(model)?;
-            let long = TooLong { prompt_tokens, max_model_len, key };
-            (prompt_tokens >= max_model_len).then_some(long)
-        });
-        found.next()
+        let mut each = (0..).map(ModelId).zip(&self.longest);
+        each.find_map(|(model, longest)| longest.refused(scenario, model))
     }
 
     fn arrived(&mut self, request: &Request) {
         let model = request.model.index();
         self.busiest[model].add(request);
         self.limits.demand.add(request);
-        self.longest[model] = self.longest[model].max(request.prompt_tokens);
+        self.longest[model].add(request);
     }
 }
 

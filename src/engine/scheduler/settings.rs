@@ -56,6 +56,32 @@ impl EngineSettings {
         }
     }
 
+    /// Tokens of KV memory that no sequence may outgrow, where that is not checked beforehand.
+    pub const fn max_total_tokens(&self) -> Option<u32> {
+        match self {
+            Self::Sglang(settings) => Some(settings.max_total_tokens),
+            _ => None,
+        }
+    }
+
+    /// Tokens of the longest prompt that is not refused.
+    pub const fn prompt_max(&self) -> u32 {
+        match self {
+            Self::Sglang(settings) => settings.prompt_max(),
+            _ => self.max_model_len().saturating_sub(1),
+        }
+    }
+
+    /// From how many tokens of prompt and `max_tokens` together on requests are refused, where they are.
+    pub const fn refused_from(&self) -> Option<u32> {
+        match self {
+            Self::Sglang(settings) if settings.refuse_beyond_context => {
+                Some(settings.context_length)
+            }
+            _ => None,
+        }
+    }
+
     /// Tokens of a block of KV memory; 1 where it is not paged.
     pub const fn block_size(&self) -> u32 {
         match self {

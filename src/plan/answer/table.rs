@@ -120,8 +120,8 @@ impl Answer {
                 let lacks = match largest.as_deref() {
                     Some((size, trial)) => {
                         let long = trial.warnings.too_long.map_or_else(String::new, |long| {
-                            let TooLong { prompt_tokens, max_model_len, key } = long;
-                            format!("; prompts of {prompt_tokens} tokens are rejected ({key} {max_model_len})")
+                            let TooLong { max_model_len, key, .. } = long;
+                            format!("; {} are rejected ({key} {max_model_len})", long.rejected())
                         });
                         format!("misses {} even with {}{long}", self.missed(trial), replicas(*size))
                     }

@@ -55,9 +55,9 @@ impl Sglang {
         // is run with others in one go, which only the group can.
         let is_plain =
             speculates || settings.hybrid.is_some() || settings.scheduler_recv_interval > 1;
-        let pool = tokens - tokens % page_size;
+        let pool = settings.pool();
         Self {
-            longest: settings.context_length.min(pool).saturating_sub(1),
+            longest: settings.longest(),
             pool,
             ratio: NewTokenRatio::new(settings.schedule_conservativeness),
             acceptance: Acceptance::NONE,

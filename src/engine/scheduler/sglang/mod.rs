@@ -80,9 +80,6 @@ use sequence::{Sequence, Status};
 pub use settings::SglangSettings;
 pub use states::Stored;
 
-/// Tokens of the longest request that its prompt may not use.
-const ANSWER_MIN: u32 = 5;
-
 /// SGLang's scheduler with its queues and its KV memory.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "the latches that SGLang's loop keeps")]
@@ -166,7 +163,7 @@ impl Sglang {
     /// The tokens that a request of `prompt_tokens` may generate, none if it is refused. A limit of 0
     /// is no refusal: the token that its prefill ends with comes out all the same.
     fn answer_limit(&self, prompt_tokens: u32, max_tokens: u32) -> Option<u32> {
-        if prompt_tokens.saturating_add(ANSWER_MIN) >= self.longest {
+        if prompt_tokens > self.settings.prompt_max() {
             return None;
         }
         let whole = prompt_tokens.saturating_add(max_tokens);

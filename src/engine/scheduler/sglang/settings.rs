@@ -51,7 +51,27 @@ pub struct SglangSettings {
     pub hybrid: Option<SglangHybrid>,
 }
 
+/// Tokens of the longest request that its prompt may not use.
+const ANSWER_MIN: u32 = 5;
+
 impl SglangSettings {
+    /// Tokens of memory, in whole pages.
+    pub(super) const fn pool(&self) -> u32 {
+        self.max_total_tokens - self.max_total_tokens % self.page_size
+    }
+
+    /// Tokens of the longest sequence: less than what context and memory hold.
+    pub(super) const fn longest(&self) -> u32 {
+        let pool = self.pool();
+        let most = if pool < self.context_length { pool } else { self.context_length };
+        most.saturating_sub(1)
+    }
+
+    /// Tokens of the longest prompt that is not refused.
+    pub const fn prompt_max(&self) -> u32 {
+        self.longest().saturating_sub(ANSWER_MIN + 1)
+    }
+
     /// The settings of a configuration that leaves none of them out.
     pub fn of(config: &SglangConfig) -> Option<Self> {
         Some(Self {
