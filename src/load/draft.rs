@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use super::Loaded;
 use super::calibration::put_parameter;
+use super::drafts::put_of_run;
 use super::error::{LoadError, fail};
 use super::file::{deserialize, put_seed};
 use super::overrides::{Override, blame, put_all};
@@ -136,6 +137,13 @@ impl Draft {
     /// Puts a setting.
     pub fn put(&mut self, path: &str, value: impl Into<Value>) -> Result<(), LoadError> {
         set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, problem))
+    }
+
+    /// Gives it the name of a run, with the parameters of its calibration that runs of that name have.
+    pub(crate) fn rename(&mut self, name: &str) -> Result<(), LoadError> {
+        self.put("name", name)?;
+        let Some(calibration) = self.calibration.clone() else { return Ok(()) };
+        put_of_run(&self.name, &mut self.root, &calibration, &self.overrides)
     }
 
     /// Whether `--set` gives this setting.

@@ -223,19 +223,20 @@ fn drafts_of(
     }
     if let Some(calibration) = &calibration {
         for draft in &mut drafts {
-            put_calibration_of_run(name, &mut draft.root, calibration)?;
-            override_again(&mut draft.root, calibration, overrides)?;
+            put_of_run(name, &mut draft.root, calibration, overrides)?;
         }
     }
     Ok(Drafts { each: drafts, fit, calibration, sweep })
 }
 
-/// Parameters of single runs are set after the overrides, which still come before them.
-fn override_again(
+/// Sets the parameters that some runs have, if this is one of them: after the overrides, which still come before them.
+pub(super) fn put_of_run(
+    name: &str,
     root: &mut Table,
     calibration: &CalibrationFile,
     overrides: &[Override],
 ) -> Result<(), LoadError> {
+    put_calibration_of_run(name, root, calibration)?;
     let of_runs = |given: &Override| {
         let mut own = calibration.parameters.iter().map(|found| &found.parameter);
         own.any(|one| one.runs.is_some() && given.path == one.path)

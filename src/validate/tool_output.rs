@@ -106,7 +106,7 @@ fn draft(
         let text = format!("{name}: names the model `{told}`, and the server has `{own}`");
         listener.tell(&Note::Warning(text));
     }
-    draft.put("name", name.clone())?;
+    draft.rename(&name)?;
     let completed = count(measured, Figure::Completed);
     match completed {
         None => {}

@@ -464,3 +464,41 @@ fn results_are_compared_with_a_server_before_and_after_it_is_calibrated() {
         .expect_exit(0)
         .stderr_has("names the model `other/model`, and the server has `Qwen/Qwen2.5-7B`");
 }
+
+#[test]
+fn parameters_of_some_runs_are_set_in_the_results_of_those() {
+    let parameter = r#"
+servecast = "0.1.0"
+fitted_to = ["high.jsonl:1"]
+held_out = []
+misfit = 1.0
+covariance = [[1e-6]]
+[[parameters]]
+path = "cluster.api_delay_ms"
+runs = "high"
+kind = "amount"
+centre = 1.0
+spread = 5.0
+value = 500.0
+low = 490.0
+high = 510.0
+determined = true
+"#;
+    let cli = calibration().file("c.toml", parameter);
+    let ttft = |more: &str| -> Vec<f64> {
+        let words =
+            format!("validate --server server.toml middle.jsonl high.jsonl --format json {more}");
+        let ran = cli.words(&words);
+        let value: Value = serde_json::from_str(&ran.stdout()).expect("it is JSON");
+        let runs = value["runs"].as_array().expect("a list");
+        runs.iter()
+            .map(|run| run["metrics"]["mean_ttft_ms"]["simulated"].as_f64().unwrap())
+            .collect()
+    };
+    let (bare, own) = (ttft(""), ttft("--calibration c.toml"));
+    assert!((own[0] - bare[0]).abs() < 1e-9, "{bare:?} {own:?}");
+    assert!((own[1] - bare[1] - 500.0).abs() < 5.0, "{bare:?} {own:?}");
+    // What is overridden stays as it was given.
+    let set = ttft("--calibration c.toml --set cluster.api_delay_ms=0");
+    assert!(set.iter().all(|ttft| *ttft < 100.0), "{set:?}");
+}
