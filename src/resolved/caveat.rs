@@ -131,7 +131,8 @@ impl fmt::Display for Caveat {
             Self::LongContext { key, max_model_len, max_position } => write!(
                 f,
                 "{key} = {max_model_len} is more than the {max_position} tokens that the model was made for: \
-                 engines refuse it unless its RoPE is scaled"
+                 engines refuse it. Where its RoPE is scaled, as by YaRN, its config.json must name the scaled length \
+                 in max_position_embeddings"
             ),
             Self::BeyondCalibration { what, least, most, simulated } => {
                 let [least, most, simulated] = [least, most, simulated].map(|it| figure(*what, *it));
