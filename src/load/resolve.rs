@@ -95,8 +95,10 @@ fn check_replicas(root: &Table, scenario: &Scenario) -> Result<(), Problem> {
     let given = cluster.and_then(|cluster| cluster.get("replicas")).and_then(Value::as_integer);
     let counted = i64::from(scenario.replicas());
     let Some(given) = given.filter(|given| *given != counted) else { return Ok(()) };
-    let rule =
-        format!("absent, or the {counted} replicas of the autoscaler, the groups or the two sides");
+    let parts = ["autoscaler", "groups", "disaggregation"];
+    let parts = parts.iter().filter(|part| cluster.is_some_and(|it| it.contains_key(**part)));
+    let parts: Vec<String> = parts.map(|part| format!("cluster.{part}")).collect();
+    let rule = format!("absent, or the {counted} replicas of {}", parts.join(" and "));
     Err(Problem::must_be("cluster.replicas", rule, given))
 }
 

@@ -8,7 +8,7 @@ use crate::io::traces::TraceOptions;
 
 /// The scenario of these answers, in TOML.
 pub(super) fn scenario(answers: &Answers) -> String {
-    let Answers { model, gpu, tp, replicas, ttft, tpot, .. } = answers;
+    let Answers { model, gpu, tp, ttft, tpot, .. } = answers;
     let (engine, format) = match answers.engine {
         EngineName::Vllm => ("vllm_v1", "vllm"),
         EngineName::Sglang => ("sglang", "sglang"),
@@ -28,9 +28,9 @@ pub(super) fn scenario(answers: &Answers) -> String {
          # Names of `servecast profile list`, or files of your own: a config.json, a GPU in TOML.\n\
          model = {}\n\
          gpu = {}\n{}\
-         # GPUs of each replica, and how many replicas there are.\n\
+         # GPUs of each replica.\n\
          tensor_parallel_size = {tp}\n\
-         replicas = {replicas}\n\
+         {}\
          # How requests are sent to replicas: `servecast schema` lists the types.\n\
          router = {{ type = \"round_robin\" }}\n\n\
          [cluster.engine]\n\
@@ -44,12 +44,22 @@ pub(super) fn scenario(answers: &Answers) -> String {
         word(model),
         word(gpu),
         quantization(answers.quantization),
+        replicas(answers.replicas),
         match answers.engine {
             EngineName::Vllm => "max_num_seqs",
             EngineName::Sglang => "max_running_requests",
         },
     );
     text
+}
+
+/// How many replicas there are. One is left out, as parts of a cluster have numbers of their own.
+fn replicas(count: u32) -> String {
+    let line = if count == 1 { "# replicas = 2".to_owned() } else { format!("replicas = {count}") };
+    format!(
+        "# How many replicas there are, 1 if left out. Leave it out where cluster.disaggregation, groups or an autoscaler say \
+         how many.\n{line}\n"
+    )
 }
 
 /// What the matrices are stored in, where that was said.

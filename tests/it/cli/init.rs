@@ -66,6 +66,24 @@ fn the_commands_it_ends_with_run() {
 }
 
 #[test]
+fn what_init_writes_takes_disaggregation_and_groups() {
+    let cli = Cli::new();
+    cli.words("init s.toml").expect_exit(0);
+    for (set, replicas) in [
+        (
+            "cluster.disaggregation={prefill_replicas=2,decode_replicas=2,transfer={nic_gb_per_s=6.25}}",
+            "2 prefill",
+        ),
+        ("cluster.groups=[{replicas=2},{replicas=1}]", "on 3 GPUs"),
+    ] {
+        let words = format!("run s.toml --no-files --set workload.num_requests=20 --set {set}");
+        cli.words(&words).expect_exit(0).stderr_has(replicas);
+    }
+    cli.words("init four.toml --replicas 4").expect_exit(0);
+    assert!(cli.read("four.toml").contains("\nreplicas = 4\n"));
+}
+
+#[test]
 fn nothing_is_written_where_the_answers_do_not_fit_together() {
     for (options, says) in [
         (

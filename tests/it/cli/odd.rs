@@ -130,11 +130,12 @@ fn a_number_of_replicas_that_is_given_is_the_one_or_refused() {
     for file in ["s.toml", "four.toml"] {
         cli.words(&format!("run {file} --no-files")).expect_exit(0);
     }
-    let told = "cluster.replicas: must be absent, or the 4 replicas";
+    let told = "cluster.replicas: must be absent, or the 4 replicas of cluster.autoscaler, got 1";
     cli.words("run one.toml --no-files").expect_exit(2).stderr_has(told);
     let parts = "disaggregation = { prefill_replicas = 1, decode_replicas = 2, transfer = { nic_gb_per_s = 10.0 } }";
     let cli = cli.file("parts.toml", format!("{SCENARIO}replicas = 1\n{parts}\n"));
-    let told = "cluster.replicas: must be absent, or the 3 replicas";
+    let told =
+        "cluster.replicas: must be absent, or the 3 replicas of cluster.disaggregation, got 1";
     cli.words("run parts.toml --no-files").expect_exit(2).stderr_has(told);
 }
 
@@ -252,6 +253,31 @@ fn prompts_that_no_replica_takes_are_named() {
     cli.words(plan)
         .expect_exit(1)
         .stdout_has("prompts of 5000 tokens are rejected (max_model_len 4096)");
+}
+
+#[test]
+fn requests_that_sglang_refuses_for_their_length_are_named() {
+    let with = |engine: &str, tokens: u32| {
+        let text = SCENARIO
+            .replace("input_tokens = 100,", &format!("input_tokens = {tokens},"))
+            .replace("gpu =", &format!("engine = {{ type = \"sglang\", {engine} }}\ngpu ="));
+        Cli::new().file("s.toml", text).words("run s.toml --no-files")
+    };
+    with("context_length = 4096", 4089).expect_exit(0);
+    // Of 4096 tokens one is left free, 5 are kept for the answer, and a prompt must be below the rest.
+    with("context_length = 4096", 4090).expect_exit(1).stderr_has(
+        "there are prompts of 4090 tokens, and SGLang rejects those of more than 4089, as it keeps 7 of \
+         context_length = 4096 for the answer: give shorter prompts, or set cluster.engine.context_length if the model \
+         takes more",
+    );
+    with("context_length = 4096, max_total_tokens = 2048", 2042).expect_exit(1).stderr_has(
+        "rejects those of more than 2041, as it keeps 7 of max_total_tokens = 2048 for the answer: give shorter \
+         prompts, or set cluster.engine.max_total_tokens if the memory holds more",
+    );
+    with("context_length = 4096, refuse_beyond_context = true", 4086).expect_exit(1).stderr_has(
+        "there are requests of 4096 tokens of prompt and max_tokens, and refuse_beyond_context rejects those that \
+         reach context_length = 4096: ask for fewer tokens, or set",
+    );
 }
 
 #[test]
