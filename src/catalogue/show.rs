@@ -58,10 +58,7 @@ fn unknown(name: &str) -> Problem {
     let tables = profiles::operator_tables().iter().map(|table| table.name);
     let tables = tables.chain(profiles::step_tables().iter().map(|table| table.name));
     let known = profiles::model_names().chain(profiles::gpu_names()).chain(tables);
-    let near = profiles::closest(name, known);
-    let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-    let what = format!(
-        "`{name}` is not a model, GPU or table of the catalogue{hint}; `servecast profile list` names all"
-    );
-    Problem::new("", what)
+    let what = format!("`{name}` is not a model, GPU or table of the catalogue");
+    let problem = Problem::new("", what).or_near(profiles::closest(name, known));
+    problem.with_hint("`servecast profile list` names all")
 }

@@ -79,7 +79,7 @@ pub(crate) fn whole(path: &Path, mib_max: usize) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let (before, rest) = error.as_bytes().split_at(valid);
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = before.split(|byte| *byte == b'\n').count();
         let byte = rest.first().copied().unwrap_or_default();
         invalid(format!(
             "must be text in UTF-8, got the byte 0x{byte:02X} in line {line}; save it as UTF-8"
@@ -171,7 +171,7 @@ mod tests {
         let path = folder.path().join("packed.gz");
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         let text: Vec<u8> =
-            (0..1 << 16).map(|at: u32| (at * at >> 7) as u8 & 0x3f | 0x20).collect();
+            (0..1 << 16).map(|at: u32| ((at * at) >> 7) as u8 & 0x3f | 0x20).collect();
         gzip.write_all(&text).expect("it compresses");
         let packed = gzip.finish().expect("it compresses");
         let mut damaged = packed.clone();

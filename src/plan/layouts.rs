@@ -9,6 +9,7 @@ use super::question::{LayoutKind, Plan};
 use super::{Pair, PlanError};
 use crate::hardware::RentalPrice;
 use crate::load::{self, Draft};
+use crate::problem::Problem;
 use crate::profiles;
 use crate::sweep::Axis;
 
@@ -279,9 +280,8 @@ fn any_gpu(gpu: &str, folder: &Path) -> Result<Gpu, String> {
 /// What is wrong with the name of a GPU that is nowhere; with other names that it may be meant to be.
 pub(super) fn unknown_gpu<'a>(gpu: &str, own: impl IntoIterator<Item = &'a str>) -> String {
     let names = profiles::gpu_names().map(|name| -> &str { name });
-    let near = profiles::closest(gpu, names.chain(own));
-    let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-    format!("`{gpu}` is not in the catalogue of GPUs{hint}")
+    let problem = Problem::new("", format_args!("`{gpu}` is not in the catalogue of GPUs"));
+    problem.or_near(profiles::closest(gpu, names.chain(own))).to_string()
 }
 
 /// The kinds of layouts that are asked for; that of the scenario if none is.

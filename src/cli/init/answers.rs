@@ -331,8 +331,8 @@ fn format(name: &str) -> Result<Format, String> {
     let found = Format::ALL.into_iter().find(|format| format.name() == lower);
     found.ok_or_else(|| {
         let near = profiles::closest(&lower, Format::ALL.iter().map(|format| format.name()));
-        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        format!("must be none, fp8, nvfp4 or mxfp4, got `{name}`{near}")
+        let rule = format!("must be none, fp8, nvfp4 or mxfp4, got `{name}`");
+        Problem::new("", rule).or_near(near).to_string()
     })
 }
 

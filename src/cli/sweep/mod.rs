@@ -14,6 +14,7 @@ use super::progress::RunBar;
 use super::run;
 use super::terminal::{hear, listener, print, say};
 use crate::load::only;
+use crate::problem::Problem;
 use crate::profiles;
 use crate::study::Figures;
 use crate::sweep::{self, Missing, Results, Sweep, SweepError, USUAL, Watch};
@@ -83,8 +84,8 @@ impl ReportArguments {
         };
         let Some(name) = self.metrics.iter().find(|name| !is_known(name)) else { return Ok(()) };
         let near = profiles::closest(name, known.iter().map(String::as_str));
-        let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        Err(Failure::input(format!("--metric {name}: is not a figure of a run{hint}")))
+        let problem = Problem::new(format!("--metric {name}"), "is not a figure of a run");
+        Err(problem.or_near(near).into())
     }
 }
 

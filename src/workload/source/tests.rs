@@ -269,8 +269,8 @@ fn asking_for_more_than_there_is_says_so() {
 
 /// What the first error of a replayed trace in `a.csv` says.
 fn refusal(config: &WorkloadConfig, rows: Vec<TraceRow>) -> String {
-    let workload = open(config, rows).expect("it opens").of_trace(Some("a.csv".to_owned()));
-    workload.filter_map(Result::err).next().expect("it is refused").to_string()
+    let mut workload = open(config, rows).expect("it opens").of_trace(Some("a.csv".to_owned()));
+    workload.find_map(Result::err).expect("it is refused").to_string()
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_plan_takes_the_price_of_a_gpu_by_its_file_or_the_name_in_it() {
     for (price, why) in [
         (
             "slow crd=2.5",
-            "--price: `slow crd` is not in the catalogue of GPUs, did you mean `slow card`?",
+            "--price: `slow crd` is not in the catalogue of GPUs; did you mean `slow card`?",
         ),
         ("cards/none.toml=2.5", "--price: cards/none.toml: no such file"),
         ("cards/slow.toml=two", "--price cards/slow.toml=two: give US dollars per hour"),

@@ -42,7 +42,7 @@ fn files_that_are_no_prices_are_refused_with_place_value_and_rule() {
         (
             "p.toml",
             "H10O = 2",
-            "p.toml: H10O: `H10O` is not in the catalogue of GPUs, did you mean `H100`?",
+            "p.toml: H10O: `H10O` is not in the catalogue of GPUs; did you mean `H100`?",
         ),
         ("p.toml", "H100 = -2", "p.toml: H100: must be US dollars per hour, above 0"),
         (
