@@ -101,7 +101,9 @@ fn bad_calibrations_are_refused_with_their_place() {
         let words = format!("run s.toml --calibration {file}");
         cli.words(&words).expect_exit(2).stdout_is_empty().stderr_has(message);
     }
-    cli.words("run s.toml --seeds 2").expect_exit(2).stderr_has("3..=100000");
+    cli.words("run s.toml --seeds 2")
+        .expect_exit(2)
+        .stderr_has("must be a whole number from 3 to 100000");
     let meant =
         "`--set cluster.replicas=4` sets the replicas of the cluster, `--seeds 4` runs with";
     cli.words("run s.toml --replicas 4").expect_exit(2).stdout_is_empty().stderr_has(meant);
