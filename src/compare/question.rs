@@ -114,7 +114,7 @@ impl Compare {
         if most < first || most > SEEDS_MAX {
             return refused(
                 "--seeds",
-                format!("MAX must be within {first}..={SEEDS_MAX}, got {most}"),
+                format!("MAX must be from {first} to {SEEDS_MAX}, got {most}"),
             );
         }
         if !(0.5..=0.9999).contains(&self.confidence) {

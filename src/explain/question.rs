@@ -241,7 +241,7 @@ impl Explain {
         if self.seeds != 0 && !(SEEDS_MIN..=SEEDS_MAX).contains(&self.seeds) {
             return refused(
                 "--seeds",
-                format!("must be 0 or within {SEEDS_MIN}..={SEEDS_MAX}, got {}", self.seeds),
+                format!("must be 0 or from {SEEDS_MIN} to {SEEDS_MAX}, got {}", self.seeds),
             );
         }
         if !(0.5..=0.9999).contains(&self.confidence) {

@@ -718,7 +718,7 @@ fn questions_that_make_no_sense_are_refused() {
     refused(|explain| explain.percentile = f64::NAN, "--percentile: must be within 1 and 100");
     let share = "--percentile: must be within 1 and 100, got 0.99; 99 means P99";
     refused(|explain| explain.percentile = 0.99, share);
-    refused(|explain| explain.seeds = 2, "--seeds: must be 0 or within 3..=1000, got 2");
+    refused(|explain| explain.seeds = 2, "--seeds: must be 0 or from 3 to 1000, got 2");
     refused(|explain| explain.confidence = 1.0, "--confidence: must be within");
     let draft =
         with(&[("workload.lengths", "{ type = 'fixed', input_tokens = 9, output_tokens = 1 }")]);

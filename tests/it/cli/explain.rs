@@ -182,7 +182,7 @@ fn what_cannot_be_explained_is_refused() {
         ("s.toml --percentile 0", "--percentile: must be within 1 and 100, got 0"),
         ("s.toml --percentile nan", "--percentile: must be within 1 and 100"),
         ("s.toml --percentile 0.99", "must be within 1 and 100, got 0.99; 99 means P99"),
-        ("s.toml --seeds 1", "--seeds: must be 0 or within 3..=1000, got 1"),
+        ("s.toml --seeds 1", "--seeds: must be 0 or from 3 to 1000, got 1"),
         ("s.toml --metric itl", "invalid value 'itl'"),
         ("empty", "empty: holds no scenario.resolved.toml"),
         ("absent.toml", "absent.toml"),
