@@ -43,6 +43,22 @@ pub struct Against {
     pub parts: Vec<Part>,
 }
 
+impl Against {
+    /// Figures that are told beside the judged ones, in which no verdict is sought.
+    pub(super) fn told(&self) -> impl Iterator<Item = &Finding> {
+        let is_told = |finding: &&Finding| {
+            is_told(&finding.name, [finding.found.mean_a, finding.found.mean_b])
+        };
+        self.beside.iter().filter(is_told)
+    }
+}
+
+/// Whether a figure is told beside the judged ones, by its means of both scenarios: shares of prompts that were found in
+/// prefix caches, where some were.
+pub fn is_told(name: &str, means: [f64; 2]) -> bool {
+    name == "cache_hit_rate" && means.iter().any(|mean| *mean > 0.0)
+}
+
 /// All that was found.
 #[derive(Debug)]
 pub struct Findings {
@@ -84,8 +100,7 @@ fn against(other: usize, runs: &Runs) -> Against {
         Some(Finding { name: name.to_owned(), found, verdict, together: None })
     };
     let judged = runs.judged.iter().filter_map(|name| finding(name)).collect();
-    let names = runs.of[0][0].figures.iter().map(|(name, _)| name);
-    let beside = names.filter(|name| runs.judged.iter().all(|judged| judged != name));
+    let beside = runs.figures().filter(|name| runs.judged.iter().all(|judged| judged != name));
     let beside = beside.filter_map(finding).collect();
     let mean = |of: usize, name: &str| {
         let values = runs.values(of, name).unwrap_or_default();

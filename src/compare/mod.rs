@@ -31,7 +31,7 @@ mod tests;
 
 pub use contestant::Contestant;
 pub use difference::{Basis, Difference, Draws, Pairing, Relative};
-pub use findings::{Against, Finding, Findings, Part, plain, title};
+pub use findings::{Against, Finding, Findings, Part, is_told, plain, title};
 pub use holm::holm;
 pub use interval::{Interval, quantity};
 pub use question::{Compare, CompareError, Compared, Contest};

@@ -128,6 +128,11 @@ impl Runs {
         self.of[0].len()
     }
 
+    /// The names of all figures of the baseline's first run.
+    pub(super) fn figures(&self) -> impl Iterator<Item = &str> {
+        self.of[0][0].figures.iter().map(|(name, _)| name)
+    }
+
     /// The difference of a figure between a scenario and the baseline, if every run has the figure.
     pub fn difference(&self, other: usize, name: &str) -> Option<Difference> {
         Some(Difference::new(&self.values(0, name)?, &self.values(other, name)?, self.basis))
@@ -177,7 +182,7 @@ impl Runs {
     fn check_names(&self, asked: &[String]) -> Result<Vec<String>, LoadError> {
         let in_all = |name: &str| (0..self.of.len()).all(|of| self.values(of, name).is_some());
         if let Some(name) = asked.iter().find(|name| !in_all(name)) {
-            let known: Vec<&str> = self.of[0][0].figures.iter().map(|(name, _)| name).collect();
+            let known: Vec<&str> = self.figures().collect();
             return Err(unknown(name, &known));
         }
         if !asked.is_empty() {

@@ -19,18 +19,22 @@ pub(super) fn text(all: &[Contestant], runs: &Runs, findings: &Findings) -> Stri
     text + &overall(all, runs, findings)
 }
 
-/// All scenarios in one table: the mean of each judged figure, and its difference from the baseline.
+/// All scenarios in one table: the mean of each figure that is judged or told, and its difference from the baseline.
 fn side_by_side(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
-    let head = runs.judged.iter().flat_map(|name| [title(name), "against A".to_owned()]);
+    let told: Vec<&str> =
+        findings.each.iter().flat_map(Against::told).map(|told| told.name.as_str()).collect();
+    let names = runs.figures().filter(|name| told.contains(name));
+    let names: Vec<&str> = runs.judged.iter().map(String::as_str).chain(names).collect();
+    let head = names.iter().flat_map(|name| [title(name), "against A".to_owned()]);
     let head = [String::new()].into_iter().chain(head).collect();
     let name = |one: &Contestant| format!("{}  {}", one.letter, one.name());
     let mean =
         |name| runs.values(0, name).map_or("–".to_owned(), |all| quantity(stats::mean(&all)));
-    let baseline = runs.judged.iter().flat_map(|name| [mean(name), String::new()]);
+    let baseline = names.iter().flat_map(|name| [mean(name), String::new()]);
     let baseline = [name(&all[0])].into_iter().chain(baseline).collect();
     let others = findings.each.iter().map(|one| {
-        let cells = runs.judged.iter().flat_map(|name| {
-            let finding = one.judged.iter().find(|finding| finding.name == *name);
+        let cells = names.iter().flat_map(|name| {
+            let finding = one.judged.iter().chain(&one.beside).find(|one| one.name == **name);
             finding.map_or([String::new(), String::new()], |finding| {
                 [quantity(finding.found.mean_b), signed_difference(finding)]
             })
@@ -126,7 +130,7 @@ pub(super) fn cautions(all: &[Contestant], runs: &Runs, findings: &Findings) -> 
 fn against(other: &Contestant, runs: &Runs, one: &Against) -> String {
     let letter = other.letter;
     let head = ["", "A", &letter.to_string(), "difference"].map(str::to_owned);
-    let rows = one.judged.iter().map(|finding| {
+    let rows = one.judged.iter().chain(one.told()).map(|finding| {
         let found = &finding.found;
         let [a, b] = [found.mean_a, found.mean_b].map(quantity);
         [title(&finding.name), a, b, signed_difference(finding)]

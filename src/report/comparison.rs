@@ -10,7 +10,7 @@ use super::html::Html;
 use super::page::{Page, Section, details, listing, section, statement};
 use super::table::{Cell, Judgement, column, decimals, table, written};
 use super::{ReportError, facts, figures};
-use crate::compare::title;
+use crate::compare::{is_told, title};
 use crate::load::Listener;
 
 /// What the page takes from `compare.json`.
@@ -148,19 +148,25 @@ fn contestants(scenarios: &[Contestant]) -> Vec<Html> {
 
 fn against(one: &Against, drawn: bool) -> Section {
     let both = (one.baseline.as_str(), one.scenario.as_str());
+    let is_told = |figure: &&Finding| {
+        figure.a.zip(figure.b).is_some_and(|(a, b)| is_told(&figure.metric, [a, b]))
+    };
+    let (told, others): (Vec<&Finding>, Vec<&Finding>) =
+        one.other_figures.iter().partition(is_told);
+    let figures: Vec<&Finding> = one.figures.iter().chain(told).collect();
     let sentences = one.figures.iter().map(|figure| Html::words("li", &figure.sentence));
     let parts = [
-        differences(both, &one.figures, drawn),
+        differences(both, &figures, drawn),
         details("In sentences", [Html::element("ul", sentences)]),
         Html::words("h3", "Where the mean end-to-end time went (ms)"),
         time_parts(both, &one.mean_e2e_parts),
-        details("All other figures", [differences(both, &one.other_figures, drawn)]),
+        details("All other figures", [differences(both, &others, drawn)]),
     ];
     section(&format!("{} against {}", both.1, both.0), parts)
 }
 
 /// What figures differ by. Where nothing is drawn, there is one verdict: of these requests.
-fn differences((a, b): (&str, &str), figures: &[Finding], drawn: bool) -> Html {
+fn differences((a, b): (&str, &str), figures: &[&Finding], drawn: bool) -> Html {
     let is_judged = drawn && figures.iter().any(|figure| figure.verdict_of_all_together.is_some());
     let rows = figures.iter().map(|figure| {
         let decimals = decimals([figure.a, figure.b].into_iter().flatten());
@@ -188,7 +194,8 @@ fn differences((a, b): (&str, &str), figures: &[Finding], drawn: bool) -> Html {
         let metric = Cell::Text(title(&figure.metric));
         let alone = Cell::Text(figure.verdict.clone());
         let mut row = vec![metric, cell(figure.a), cell(figure.b), change, alone];
-        row.extend(is_judged.then(|| Cell::Text(verdict.clone())));
+        let among_all = figure.verdict_of_all_together.clone().map_or(Cell::Empty, Cell::Text);
+        row.extend(is_judged.then_some(among_all));
         row
     });
     let alone = if drawn { "by itself" } else { "for these requests" };

@@ -130,6 +130,67 @@ fn other_requests_and_other_seeds_are_said_loudly() {
         .stdout_has("Pairs share the seed and not the requests.");
 }
 
+/// Prompts that begin alike, on replicas that may keep what they computed.
+const SHARED: &str = r#"
+name = "spread"
+[workload]
+num_requests = 60
+arrivals = { type = "poisson", rate_per_s = 20.0 }
+[workload.lengths]
+type = "generated_shared_prefix"
+groups = 6
+prompts_per_group = 10
+system_prompt_tokens = 512
+question_tokens = 64
+output_tokens = 16
+[cluster]
+model = "Qwen/Qwen2.5-7B"
+gpu = "H100"
+replicas = 3
+router = { type = "random" }
+step_time = { type = "linear", base_us = 2000.0, prefill_token_us = 10.0, decode_seq_us = 50.0 }
+[[variants]]
+name = "by prefix"
+set = { "cluster.router" = { type = "prefix_aware" } }
+[[variants]]
+name = "by load"
+set = { "cluster.router" = { type = "least_outstanding_requests" } }
+"#;
+
+#[test]
+fn hit_rates_of_prefix_caches_are_told_where_there_are_some_and_judged_where_that_is_asked() {
+    let cli = Cli::new().file("s.toml", SHARED).file("d.toml", format!("{DRAWN}{TWICE_AS_FAST}"));
+    let told = cli.words("compare s.toml --seeds 4").expect_exit(0).stdout();
+    // Of each of two pairs, and of all beside each other.
+    assert_eq!(told.matches("Cache hit rate (%)").count(), 3, "{told}");
+    assert!(!told.contains("Cache hit rate by") && !told.contains("in Cache hit rate"), "{told}");
+    let count = |words: &str| {
+        let told = cli.words(words).expect_exit(0).stdout();
+        let line = told.lines().find(|line| line.contains(" differences together"));
+        line.expect("it is there").to_owned()
+    };
+    assert!(count("compare s.toml --seeds 4").starts_with("All 14 "), "seven of each");
+    let judged = cli.words("compare s.toml --seeds 4 --metric cache_hit_rate").expect_exit(0);
+    judged.stdout_has("B raises Cache hit rate by");
+    let without = cli.words("compare d.toml --seeds 3").expect_exit(0).stdout();
+    assert!(!without.contains("Cache hit rate"), "{without}");
+    let switched_off = "compare s.toml --seeds 3 --set cluster.engine={type=\"vllm_v1\",enable_prefix_caching=false}";
+    let ran = cli.words(switched_off).expect_exit(0).stdout();
+    assert!(!ran.contains("Cache hit rate"), "{ran}");
+}
+
+#[test]
+fn a_page_tells_hit_rates_beside_what_is_judged() {
+    let cli = Cli::new().file("s.toml", SHARED);
+    cli.words("compare s.toml --only spread --only *prefix --seeds 3 --output-dir out")
+        .expect_exit(0);
+    cli.words("report out").expect_exit(0);
+    let page = cli.read("out/report.html");
+    let (judged, others) = page.split_once("All other figures").expect("both are there");
+    assert!(judged.contains("Cache hit rate (%)"), "{judged}");
+    assert!(!others.contains("Cache hit rate (%)"), "{others}");
+}
+
 #[test]
 fn results_repeat_and_lie_in_their_folder() {
     let cli = Cli::new().file("d.toml", format!("{DRAWN}{TWICE_AS_FAST}"));
