@@ -55,7 +55,7 @@ impl Place<'_> {
         self.gateway(autoscaler, rules);
         counts(&self.path, autoscaler, replicas, rules);
         times(&self.path, autoscaler, rules);
-        signal(&self.path, &autoscaler.signal, rules);
+        signal(&self.path, autoscaler, rules);
         rates(&self.path, autoscaler, rules);
     }
 
@@ -150,8 +150,8 @@ fn times(path: &str, autoscaler: &AutoscalerConfig, rules: &mut Rules) {
     rules.check(holds, &path("tolerance"), "at least 0 and below 1", autoscaler.tolerance);
 }
 
-fn signal(path: &str, signal: &SignalConfig, rules: &mut Rules) {
-    let whole = format!("{path}.signal");
+fn signal(at: &str, autoscaler: &AutoscalerConfig, rules: &mut Rules) {
+    let (signal, whole) = (&autoscaler.signal, format!("{at}.signal"));
     let path = |key: &str| format!("{whole}.{key}");
     match *signal {
         SignalConfig::OutstandingPerReplica { target }
@@ -165,6 +165,12 @@ fn signal(path: &str, signal: &SignalConfig, rules: &mut Rules) {
             rules.share(&path("target"), target);
             let holds = spare > 0.0 && spare < 1.0;
             rules.check(holds, &path("spare"), "above 0 and below 1", spare);
+            // It differs from what it is where nothing is said.
+            if (autoscaler.tolerance - 0.1).abs() > 0.0 {
+                let message =
+                    "has no effect with `slo_headroom`, whose margin is `spare`; leave it out";
+                rules.broken(&format!("{at}.tolerance"), message);
+            }
             for (key, limit) in [("ttft_ms", ttft_ms), ("tpot_ms", tpot_ms)] {
                 rules.positive(&path(key), limit.unwrap_or(1.0));
             }

@@ -43,6 +43,7 @@ pub(super) fn rules(
     let path = format!("{path}.signal");
     engine(&path, cluster, rules);
     decisions(&path, planner, rules);
+    idle(&path, planner, rules);
     values(&path, planner, rules);
 }
 
@@ -91,6 +92,72 @@ fn decisions(path: &str, planner: &DynamoPlannerConfig, rules: &mut Rules) {
                 rules.broken(&path, "target `load` needs it, and the same for scaling down");
             }
             _ => {}
+        }
+    }
+}
+
+/// Settings that would decide nothing: those that differ from what holds where nothing is said.
+fn idle(path: &str, planner: &DynamoPlannerConfig, rules: &mut Rules) {
+    let usual = DynamoPlannerConfig::default();
+    let (target, predictor) = (planner.optimization_target, planner.load_predictor);
+    let with = |key: &str, now: &str, wanted: &str| {
+        format!("has no effect with {key} `{now}`; leave it out, or set that to `{wanted}`")
+    };
+    let without =
+        |key: &str| format!("has no effect without {key}; leave it out, or set that to true");
+    let of_target = |wanted: OptimizationTarget| {
+        (target != wanted).then(|| with("optimization_target", target.name(), wanted.name()))
+    };
+    let of_latencies = of_target(OptimizationTarget::Sla);
+    let of_load = of_latencies
+        .clone()
+        .or_else(|| (!planner.scales_by_load()).then(|| without("enable_load_scaling")));
+    let of_throughput = of_latencies.clone().or_else(|| {
+        (!planner.scales_by_throughput()).then(|| without("enable_throughput_scaling"))
+    });
+    // Other targets look at what replicas have to do without being told.
+    let of_looks = of_load.clone().filter(|_| target == OptimizationTarget::Sla);
+    let of_logs = of_throughput.clone().or_else(|| {
+        (predictor == LoadPredictor::Constant)
+            .then(|| with("load_predictor", predictor.name(), LoadPredictor::Arima.name()))
+    });
+    let of_filter = of_throughput.clone().or_else(|| {
+        (predictor != LoadPredictor::Kalman)
+            .then(|| with("load_predictor", predictor.name(), LoadPredictor::Kalman.name()))
+    });
+    let of_thresholds = of_target(OptimizationTarget::Load);
+    let is_other = |value: f64, usual: f64| (value - usual).abs() > 0.0;
+    macro_rules! number {
+        ($key:ident, $idle:expr) => {
+            (stringify!($key), is_other(planner.$key.into(), usual.$key.into()), $idle)
+        };
+    }
+    macro_rules! other {
+        ($key:ident, $idle:expr) => {
+            (stringify!($key), planner.$key != usual.$key, $idle)
+        };
+    }
+    let settings = [
+        number!(ttft_ms, &of_latencies),
+        number!(itl_ms, &of_latencies),
+        number!(load_adjustment_interval_seconds, &of_looks),
+        number!(load_scaling_down_sensitivity, &of_load),
+        number!(throughput_adjustment_interval_seconds, &of_throughput),
+        number!(max_throughput_scaling_replicas, &of_throughput),
+        other!(load_predictor, &of_throughput),
+        other!(load_predictor_log1p, &of_logs),
+        number!(kalman_q_level, &of_filter),
+        number!(kalman_q_trend, &of_filter),
+        number!(kalman_r, &of_filter),
+        number!(kalman_min_points, &of_filter),
+        other!(prefill_scale_up_queue_tokens, &of_thresholds),
+        other!(prefill_scale_down_queue_tokens, &of_thresholds),
+        other!(decode_scale_up_kv_rate, &of_thresholds),
+        other!(decode_scale_down_kv_rate, &of_thresholds),
+    ];
+    for (key, _, idle) in settings.iter().filter(|(_, is_set, _)| *is_set) {
+        if let Some(message) = idle {
+            rules.broken(&format!("{path}.{key}"), message);
         }
     }
 }

@@ -76,6 +76,18 @@ pub enum OptimizationTarget {
     Sla,
 }
 
+impl OptimizationTarget {
+    /// The word for it in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Latency => "latency",
+            Self::Load => "load",
+            Self::Sla => "sla",
+        }
+    }
+}
+
 /// How the next interval is predicted from those before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]

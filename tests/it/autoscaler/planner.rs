@@ -141,7 +141,7 @@ fn planners_that_cannot_be_are_refused_by_name() {
             format!("{path}.signal.min_gpu_budget: must be at most max_gpu_budget, 8, got 9"),
         ),
         (
-            "load_scaling_down_sensitivity = 101",
+            "optimization_target = 'sla', enable_load_scaling = true, load_scaling_down_sensitivity = 101",
             "",
             format!("{path}.signal.load_scaling_down_sensitivity: must be at most 100, got 101"),
         ),
@@ -172,6 +172,78 @@ fn planners_that_cannot_be_are_refused_by_name() {
     );
     let message = resolve(&engine).expect_err("it is refused");
     assert!(message.contains("only the engines vllm_v1 and sglang"), "{message}");
+}
+
+#[test]
+fn settings_of_a_planner_that_decide_nothing_are_refused_by_name() {
+    let of = |planner: &str| resolve(&scenario(10, 1.0, &planned(planner))).map(|_| ());
+    let (load, demand) = ("enable_load_scaling = true", "enable_throughput_scaling = false");
+    let target = "has no effect with optimization_target";
+    for (planner, key, why) in [
+        (
+            "itl_ms = 30.0",
+            "itl_ms",
+            format!("{target} `throughput`; leave it out, or set that to `sla`"),
+        ),
+        (
+            "optimization_target = 'latency', ttft_ms = 300.0",
+            "ttft_ms",
+            format!("{target} `latency`; leave it out, or set that to `sla`"),
+        ),
+        (
+            "load_predictor = 'kalman'",
+            "load_predictor",
+            format!("{target} `throughput`; leave it out, or set that to `sla`"),
+        ),
+        (
+            "optimization_target = 'latency', prefill_scale_up_queue_tokens = 100",
+            "prefill_scale_up_queue_tokens",
+            format!("{target} `latency`; leave it out, or set that to `load`"),
+        ),
+        (
+            "optimization_target = 'sla', load_scaling_down_sensitivity = 70",
+            "load_scaling_down_sensitivity",
+            "has no effect without enable_load_scaling; leave it out, or set that to true"
+                .to_owned(),
+        ),
+        (
+            "optimization_target = 'sla', load_adjustment_interval_seconds = 2",
+            "load_adjustment_interval_seconds",
+            "has no effect without enable_load_scaling; leave it out, or set that to true"
+                .to_owned(),
+        ),
+        (
+            &format!(
+                "optimization_target = 'sla', {load}, {demand}, max_throughput_scaling_replicas = 2"
+            ),
+            "max_throughput_scaling_replicas",
+            "has no effect without enable_throughput_scaling; leave it out, or set that to true"
+                .to_owned(),
+        ),
+        (
+            "optimization_target = 'sla', kalman_r = 5.0",
+            "kalman_r",
+            "has no effect with load_predictor `arima`; leave it out, or set that to `kalman`"
+                .to_owned(),
+        ),
+        (
+            "optimization_target = 'sla', load_predictor = 'constant', load_predictor_log1p = true",
+            "load_predictor_log1p",
+            "has no effect with load_predictor `constant`; leave it out, or set that to `arima`"
+                .to_owned(),
+        ),
+    ] {
+        let path = format!("cluster.autoscaler.signal.{key}");
+        assert_eq!(of(planner), Err(format!("{path}: {why}")), "{planner}");
+    }
+    // What they are where nothing is said may be written, as a scenario with all defaults has it.
+    for planner in [
+        "ttft_ms = 500.0, kalman_r = 10.0, load_adjustment_interval_seconds = 2",
+        "optimization_target = 'sla', load_predictor = 'kalman', kalman_r = 5.0, load_predictor_log1p = true",
+        "optimization_target = 'sla', ttft_ms = 300.0, max_throughput_scaling_replicas = 2",
+    ] {
+        assert_eq!(of(planner), Ok(()), "{planner}");
+    }
 }
 
 #[test]
@@ -218,14 +290,17 @@ fn planners() -> impl Strategy<Value = String> {
         )),
         (any::<bool>(), 20_u32..60, 50_u32..2000, any::<bool>()).prop_map(
             |(load, itl, ttft, is_kalman)| format!(
-                "optimization_target = 'sla', enable_load_scaling = {load}, itl_ms = {itl}.0, ttft_ms = {ttft}.0, \
+                "optimization_target = 'sla', {}, itl_ms = {itl}.0, ttft_ms = {ttft}.0, \
                  throughput_adjustment_interval_seconds = 2, load_predictor = '{}'",
+                if load { "enable_load_scaling = true, load_adjustment_interval_seconds = 1" } else { "enable_load_scaling = false" },
                 if is_kalman { "kalman" } else { "constant" }
             )
         ),
     ];
     (target, 2_u32..9).prop_map(|(target, budget)| {
-        format!("{target}, load_adjustment_interval_seconds = 1, max_gpu_budget = {budget}")
+        let looks =
+            if target.contains("'sla'") { "" } else { ", load_adjustment_interval_seconds = 1" };
+        format!("{target}{looks}, max_gpu_budget = {budget}")
     })
 }
 

@@ -74,6 +74,12 @@ fn autoscalers_that_cannot_be_are_refused_by_name() {
             "signal = { type = 'slo_headroom', target = 0.9 }",
             format!("{path}.signal: ttft_ms or tpot_ms, or both, must be given"),
         ),
+        (
+            "signal = { type = 'slo_headroom', ttft_ms = 300.0, target = 0.9 }\ntolerance = 0.2",
+            format!(
+                "{path}.tolerance: has no effect with `slo_headroom`, whose margin is `spare`; leave it out"
+            ),
+        ),
     ] {
         assert_eq!(problem(rest), message);
     }
