@@ -504,7 +504,7 @@ def plan(
     resamples: int,
     point: bool,
     window_s: float,
-    nic_gb_per_s: float,
+    nic_gb_per_s: float | None,
     warm_up: str,
 ) -> tuple[str, str]: ...
 def compare(

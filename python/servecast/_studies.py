@@ -97,7 +97,7 @@ def plan(
     resamples: int = 8,
     point: bool = False,
     window_s: float = 60.0,
-    nic_gb_per_s: float = 50.0,
+    nic_gb_per_s: float | None = None,
     warm_up: str = "auto",
 ) -> Plan:
     """Finds how many replicas of which layout meet SLOs, at what price, and how sure that is.

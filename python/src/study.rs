@@ -184,7 +184,7 @@ pub(crate) fn plan(
     resamples: u32,
     point: bool,
     window_s: f64,
-    nic_gb_per_s: f64,
+    nic_gb_per_s: Option<f64>,
     warm_up: &str,
 ) -> PyResult<(String, String)> {
     let mut plan = Plan::new(scenario.get().draft().clone());

@@ -1,13 +1,17 @@
 //! What a plan assumes of its layouts: facts that hold of several are told once.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::layouts::Layout;
+use super::nic::Nic;
 use super::outcome::Row;
 use crate::metrics::Warnings;
+use crate::plain::shown;
 use crate::resolved::{Basis, Caveat, HostBasis, KvBasis, ServerBasis, StepTimeSource};
-use crate::scenario::RouterConfig;
+use crate::scenario::{ArrivalConfig, HandoverProtocol, RouterConfig};
 
 /// Something that a plan takes to be so.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,6 +32,15 @@ pub enum Assumption {
     Host(HostBasis),
     /// Where the size of KV memory comes from.
     KvMemory(KvBasis),
+    /// How KV caches come from replicas that prefill to those that decode.
+    HandOver {
+        /// Who moves them, and who waits for them.
+        protocol: HandoverProtocol,
+        /// What they travel over.
+        nic: Nic,
+    },
+    /// Copies of the requests of a trace.
+    Traffic(Copies),
     /// Which router shares out the requests, where there are several replicas.
     Routing(String),
     /// Steps beyond what was measured, in the run of an answer.
@@ -40,6 +53,43 @@ pub enum Assumption {
     Caveat(Caveat),
 }
 
+/// Requests of a trace that come several times.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Copies {
+    /// How many times each comes.
+    copies: u32,
+    /// By how much each of them is late at most, in seconds of the trace.
+    jitter_s: f64,
+}
+
+impl Copies {
+    /// Of these arrivals, if any is sent twice.
+    pub(super) fn of(arrivals: &ArrivalConfig) -> Option<Self> {
+        let ArrivalConfig::Trace(trace) = arrivals else { return None };
+        (trace.copies > 1).then_some(Self { copies: trace.copies, jitter_s: trace.jitter_s })
+    }
+}
+
+impl fmt::Display for Copies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { copies, jitter_s } = self;
+        write!(f, "each request of the trace comes {copies} times, ")?;
+        if *jitter_s > 0.0 {
+            let span = shown(*jitter_s);
+            write!(
+                f,
+                "each time up to {span} s late (workload.arrivals.jitter_s); bursts of the trace that last longer are"
+            )?;
+        } else {
+            write!(
+                f,
+                "all at one instant (workload.arrivals.jitter_s is 0); so bursts of the trace are"
+            )?;
+        }
+        write!(f, " {copies} times as large. With another jitter_s the answer may be another")
+    }
+}
+
 impl Assumption {
     /// What it is about, as JSON has it.
     pub fn what(&self) -> &'static str {
@@ -48,6 +98,8 @@ impl Assumption {
             Self::Servers { .. } => "servers",
             Self::Host(_) => "host",
             Self::KvMemory(_) => "kv_memory",
+            Self::HandOver { .. } => "hand_over",
+            Self::Traffic(_) => "traffic",
             Self::Routing(_) => "routing",
             Self::Extrapolation(_) => "extrapolation",
             Self::Load(_) => "load",
@@ -62,6 +114,7 @@ impl Assumption {
             Self::StepTimes(_) => "step times",
             Self::KvMemory(_) => "KV memory",
             Self::KvNeed(_) => "KV need",
+            Self::HandOver { .. } => "hand-over",
             _ => self.what(),
         }
     }
@@ -71,11 +124,17 @@ impl Assumption {
         match self {
             Self::StepTimes(source) => source.to_string(),
             Self::Servers { basis, for_slow } => {
-                let slow = if *for_slow { "; planned for one slower than 19 of 20" } else { "" };
+                let slow = "; planned for one slower than 19 of 20, so SLOs have the values of such a server";
+                let slow = if *for_slow { slow } else { "" };
                 format!("{basis}{slow}")
             }
             Self::Host(host) => host.to_string(),
             Self::KvMemory(kv) => kv.to_string(),
+            Self::HandOver { protocol, nic } => format!(
+                "`{}` over NICs of {nic}. Of all layouts, those with prefill and decode apart are predicted least exactly",
+                protocol.name()
+            ),
+            Self::Traffic(copies) => copies.to_string(),
             Self::Routing(router) => {
                 format!("`{router}` (cluster.router); with another one the answer may be another")
             }
@@ -99,6 +158,11 @@ pub struct Assumed {
 }
 
 impl Assumed {
+    /// Of the plan as a whole.
+    fn of_all(assumption: Assumption) -> Self {
+        Self { assumption, of: Vec::new(), of_all: true }
+    }
+
     /// A line for people.
     pub(super) fn text(&self) -> String {
         let of = if self.of_all { String::new() } else { format!(" ({})", self.of.join(", ")) };
@@ -118,6 +182,8 @@ impl Assumed {
 
 /// Replicas of one kind that can serve the traffic, and what they rest on.
 pub(super) struct Known {
+    /// The place of the layout that has them.
+    place: usize,
     /// As people write them: `H100 TP4`.
     name: String,
     gpu: String,
@@ -126,14 +192,18 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Of a layout.
-    pub(super) fn of(layout: &Layout, basis: &[Basis], for_slow: bool) -> Vec<Self> {
+    /// Of a layout at this place.
+    pub(super) fn of(
+        (place, layout): (usize, &Layout),
+        basis: &[Basis],
+        for_slow: bool,
+    ) -> Vec<Self> {
         let parts = layout.part_names().into_iter().zip(basis);
         let known = parts.map(|(name, basis)| {
             let gpu = layout.gpu().name.clone();
             // Of a pair one part may have been measured.
             let for_slow = for_slow && matches!(basis.servers, ServerBasis::Expected { .. });
-            Self { name, gpu, basis: basis.clone(), for_slow }
+            Self { place, name, gpu, basis: basis.clone(), for_slow }
         });
         known.collect()
     }
@@ -142,6 +212,7 @@ impl Known {
 /// What is assumed of layouts with such replicas, of which these were found, the best first.
 pub(super) fn assumed(
     (layouts, router): (&[Layout], &RouterConfig),
+    traffic: Option<Copies>,
     known: &[Known],
     rows: &[Row],
 ) -> Vec<Assumed> {
@@ -151,6 +222,7 @@ pub(super) fn assumed(
         |one| Assumption::Host(one.basis.host.clone()),
         |one| Assumption::KvMemory(one.basis.kv_memory.clone()),
     ];
+    let traffic = traffic.map(|copies| Assumed::of_all(Assumption::Traffic(copies)));
     let facts = kinds.into_iter().flat_map(|kind| {
         let each = known.iter().map(|one| (kind(one), one.name.clone()));
         folded(each).into_iter().map(|(it, names)| about(it, &names, known))
@@ -168,8 +240,24 @@ pub(super) fn assumed(
     let mut sizes = rows.iter().filter_map(Row::found).map(|found| found.size.replicas());
     let is_routed = sizes.any(|replicas| replicas.iter().any(|count| *count > 1));
     let routing = is_routed.then(|| Assumption::Routing(router.title()));
-    let routing = routing.map(|assumption| Assumed { assumption, of: Vec::new(), of_all: true });
-    facts.chain(routing).chain(of_runs(layouts, rows)).chain(caveats).collect()
+    let routing = routing.map(Assumed::of_all);
+    let all = traffic.into_iter().chain(facts).chain(handed_over(layouts, known));
+    all.chain(routing).chain(of_runs(layouts, rows)).chain(caveats).collect()
+}
+
+/// How layouts hand KV caches over that have prefill and decode apart: their GPUs are named, or they themselves
+/// where they do it in several ways.
+fn handed_over(layouts: &[Layout], known: &[Known]) -> Vec<Assumed> {
+    let each = known.iter().filter_map(|one| {
+        let (layout, protocol) = (&layouts[one.place], one.basis.hand_over?);
+        Some((Assumption::HandOver { protocol, nic: layout.nic()? }, layout))
+    });
+    let each: Vec<(Assumption, &Layout)> = each.collect();
+    let is_one = each.iter().all(|(it, _)| *it == each[0].0);
+    let name = |layout: &Layout| if is_one { layout.gpu().name.clone() } else { layout.name() };
+    let named = folded(each.into_iter().map(|(it, layout)| (it, name(layout))));
+    let assumed = |(assumption, of)| Assumed { assumption, of, of_all: is_one };
+    named.into_iter().map(assumed).collect()
 }
 
 /// Each assumption once, with the names of all that it holds of.

@@ -11,8 +11,9 @@ use crate::resolved::{Caveat, Scenario};
 use crate::scenario::WorkloadConfig;
 
 pub(super) fn check_numbers(question: &Plan) -> Result<(), PlanError> {
-    let positive = [("--window", question.window_s), ("--nic-gb-per-s", question.nic_gb_per_s)];
-    for (flag, value) in positive {
+    let positive =
+        [("--window", Some(question.window_s)), ("--nic-gb-per-s", question.nic_gb_per_s)];
+    for (flag, value) in positive.into_iter().filter_map(|(flag, value)| Some((flag, value?))) {
         if !(value > 0.0 && value <= 1e9) {
             let problem = format!("must be above 0 and at most 10⁹, got {}", shown(value));
             return Err(asked(flag, problem));

@@ -5,6 +5,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::error::{asked, stated};
+use super::nic::Nic;
 use super::question::{LayoutKind, Plan};
 use super::{Pair, PlanError};
 use crate::hardware::RentalPrice;
@@ -49,7 +50,7 @@ pub(super) struct Layout {
     pub(super) kind: Kind,
     /// Other settings.
     settings: Vec<Setting>,
-    nic_gb_per_s: f64,
+    nic: Nic,
 }
 
 /// How many replicas.
@@ -66,6 +67,7 @@ impl Layout {
     pub(super) fn all(question: &Plan) -> Result<Vec<Self>, PlanError> {
         let parts = parts(question)?;
         let kinds = kinds(question)?;
+        let nic = Nic::of(question)?;
         let mut all = Vec::new();
         for settings in settings(&question.vary)? {
             for kind in &kinds {
@@ -73,11 +75,7 @@ impl Layout {
                     LayoutKind::Mixed => parts.iter().cloned().map(Kind::Mixed).collect(),
                     LayoutKind::Disaggregated => pairs(&parts),
                 };
-                let layout = |kind| Self {
-                    kind,
-                    settings: settings.clone(),
-                    nic_gb_per_s: question.nic_gb_per_s,
-                };
+                let layout = |kind| Self { kind, settings: settings.clone(), nic };
                 all.extend(of_kind.into_iter().map(layout));
             }
         }
@@ -90,6 +88,11 @@ impl Layout {
             Kind::Mixed(part) => &part.gpu,
             Kind::Disaggregated { prefill, .. } => &prefill.gpu,
         }
+    }
+
+    /// What NICs carry, where prefill and decode are apart.
+    pub(super) fn nic(&self) -> Option<Nic> {
+        matches!(self.kind, Kind::Disaggregated { .. }).then_some(self.nic)
     }
 
     /// As people write it: `H100 TP4`, `H100 TP2 + TP4`.
@@ -196,7 +199,7 @@ impl Layout {
         }
         if !told.contains_key("transfer") {
             let mut transfer = Table::new();
-            transfer.insert("nic_gb_per_s".to_owned(), Value::Float(self.nic_gb_per_s));
+            transfer.insert("nic_gb_per_s".to_owned(), Value::Float(self.nic.gb_per_s));
             told.insert("transfer".to_owned(), Value::Table(transfer));
         }
         Ok(draft.put("cluster.disaggregation", Value::Table(told.clone()))?)
@@ -208,8 +211,9 @@ impl Layout {
         group.insert("replicas".to_owned(), i64::from(replicas).into());
         group.insert("gpu".to_owned(), part.gpu.setting.clone().into());
         group.insert("tensor_parallel_size".to_owned(), part.tensor_parallel.into());
-        let nic = self.nic_gb_per_s * part.tensor_parallel as f64;
-        group.insert("nic_gb_per_s".to_owned(), nic.into());
+        if let Some(nic) = self.nic.of_replica(part.tensor_parallel) {
+            group.insert("nic_gb_per_s".to_owned(), nic.into());
+        }
         Value::Table(group)
     }
 }
@@ -285,7 +289,7 @@ pub(super) fn unknown_gpu<'a>(gpu: &str, own: impl IntoIterator<Item = &'a str>)
 }
 
 /// The kinds of layouts that are asked for; that of the scenario if none is.
-fn kinds(question: &Plan) -> Result<Vec<LayoutKind>, PlanError> {
+pub(super) fn kinds(question: &Plan) -> Result<Vec<LayoutKind>, PlanError> {
     let is_apart = question.draft.get(&["cluster", "disaggregation"]).is_some();
     Ok(match &question.kinds[..] {
         [] if is_apart => vec![LayoutKind::Disaggregated],

@@ -76,8 +76,8 @@ pub struct Plan {
     /// Windows, in seconds, in which a perfect autoscaler could change the number of replicas.
     pub window_s: f64,
     /// GB per second of the network for each GPU in each direction, where prefill and decode are apart and
-    /// the scenario does not say.
-    pub nic_gb_per_s: f64,
+    /// the scenario does not say; 50 if absent.
+    pub nic_gb_per_s: Option<f64>,
     /// What of a run counts; if absent, of a trace everything, else all after the warm-up that MSER-5 finds.
     pub warm_up: Option<WarmUp>,
     /// Who hears of notes.
@@ -103,7 +103,7 @@ impl Plan {
             resamples: 8,
             point: false,
             window_s: 60.0,
-            nic_gb_per_s: 50.0,
+            nic_gb_per_s: None,
             warm_up: None,
             listener: Listener::default(),
         }

@@ -1,7 +1,7 @@
 //! What a plan is made for: layouts, SLOs and traffic.
 
 use super::answer::Found;
-use super::assumptions::{Known, assumed};
+use super::assumptions::{Copies, Known, assumed};
 use super::checks::{
     check_base, check_numbers, check_scenario, check_slos, check_step_times, check_window,
     check_workload,
@@ -35,6 +35,7 @@ pub struct Study {
     /// The requests.
     pub traffic: Traffic,
     pub(super) is_trace: bool,
+    copies: Option<Copies>,
     warm_up: WarmUp,
     /// The seed of the scenario.
     pub seed: Seed,
@@ -72,7 +73,9 @@ impl Study {
         check_scenario(base, &case.scenario)?;
         check_workload(base, &case.scenario.workload, question.seeks)?;
         let traffic = Traffic::draw(case.workload()?)?;
-        let is_trace = matches!(case.scenario.workload.arrivals, ArrivalConfig::Trace(_));
+        let arrivals = &case.scenario.workload.arrivals;
+        let (is_trace, copies) =
+            (matches!(arrivals, ArrivalConfig::Trace(_)), Copies::of(arrivals));
         let found = if is_trace { WarmUp::Counts } else { WarmUp::Mser5 };
         let warm_up = question.warm_up.unwrap_or(found);
         let slos = slos(&question, &case.scenario)?;
@@ -89,6 +92,7 @@ impl Study {
             slos,
             traffic,
             is_trace,
+            copies,
             warm_up,
             seed,
             cases,
@@ -114,7 +118,7 @@ impl Study {
             let beyond = caveats.filter(|one| matches!(one, Caveat::BeyondCalibration { .. }));
             beyond.for_each(|one| self.question.listener.tell(&Note::Warning(one.to_string())));
         }
-        let assumptions = assumed((&self.layouts, &self.router), &known, &rows);
+        let assumptions = assumed((&self.layouts, &self.router), self.copies, &known, &rows);
         Ok(Answer { study: self, rows, tried, limits, assumptions })
     }
 
@@ -170,9 +174,9 @@ impl Study {
 
     /// What the layouts rest on that can serve the traffic.
     pub(super) fn known<E>(&self, hunts: &[Result<Hunt<'_>, E>]) -> Vec<Known> {
-        let hunts = self.layouts.iter().zip(hunts);
+        let hunts = self.layouts.iter().enumerate().zip(hunts);
         let hunts = hunts.filter_map(|(layout, hunt)| Some((layout, hunt.as_ref().ok()?)));
-        let of = |(layout, hunt): (&Layout, &Hunt<'_>)| {
+        let of = |(layout, hunt): ((usize, &Layout), &Hunt<'_>)| {
             Known::of(layout, hunt.basis(), self.is_for_slow(hunt))
         };
         hunts.flat_map(of).collect()

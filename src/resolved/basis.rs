@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{KvSource, Quantity, ReplicaGroup, ServerClass};
 use crate::cost::StepTime;
 use crate::profiles;
-use crate::scenario::{EngineConfig, HostConfig, ServerHost, StepTimeConfig};
+use crate::scenario::{EngineConfig, HandoverProtocol, HostConfig, ServerHost, StepTimeConfig};
 
 pub use crate::cost::StepTimeSource;
 
@@ -24,6 +24,8 @@ pub struct Basis {
     pub host: HostBasis,
     /// Where the size of their KV memory comes from.
     pub kv_memory: KvBasis,
+    /// How they hand KV caches over or take them, where they do.
+    pub hand_over: Option<HandoverProtocol>,
 }
 
 impl Basis {
@@ -34,6 +36,7 @@ impl Basis {
             servers: ServerBasis::of(group),
             host: HostBasis::of(group),
             kv_memory: KvBasis::of(group),
+            hand_over: group.handover,
         }
     }
 }

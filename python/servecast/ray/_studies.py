@@ -30,7 +30,7 @@ def plan(
     resamples: int = 8,
     point: bool = False,
     window_s: float = 60.0,
-    nic_gb_per_s: float = 50.0,
+    nic_gb_per_s: float | None = None,
     warm_up: str = "auto",
     address: str | None = None,
 ) -> Plan:

@@ -78,9 +78,9 @@ pub(in crate::cli) struct PlanArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub(super) window: f64,
     /// Bandwidth of the network per GPU, in GB/s each way, where prefill and decode are apart and the scenario
-    /// has no `cluster.disaggregation.transfer`
-    #[arg(long, value_name = "GB_PER_S", default_value_t = 50.0)]
-    pub(super) nic_gb_per_s: f64,
+    /// has no `cluster.disaggregation.transfer`; 50 if absent
+    #[arg(long, value_name = "GB_PER_S")]
+    pub(super) nic_gb_per_s: Option<f64>,
     /// Whether the start of a run counts
     #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
     pub(super) warm_up: WarmUpArgument,
