@@ -105,6 +105,22 @@ impl Layout {
         })
     }
 
+    /// A cluster of it, as in `4 x H100 TP2` or `2 x H100 TP1 prefill and 3 x H100 TP1 decode (2P3D)`.
+    pub(super) fn cluster(&self, size: Size) -> String {
+        match (&self.kind, size) {
+            (Kind::Disaggregated { prefill, decode }, Size::Disaggregated(pair)) => {
+                let (of_prefill, of_decode) = (pair.prefill, pair.decode);
+                let name = self.with_settings(format!(
+                    "{of_prefill} x {} prefill and {of_decode} x {} decode",
+                    prefill.name(),
+                    decode.name()
+                ));
+                format!("{name} ({})", size.name())
+            }
+            _ => format!("{} x {}", size.name(), self.name()),
+        }
+    }
+
     /// What its replicas of each kind are, as in `H100 TP4`.
     pub(super) fn part_names(&self) -> Vec<String> {
         let parts = match &self.kind {

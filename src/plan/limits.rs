@@ -76,9 +76,12 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Of a size that carries `factor` times the traffic: its busiest window too.
-    pub(super) fn new(traffic: &Traffic, width_s: f64, size: Size, factor: f64) -> Self {
+    /// Of a size that carries `factor` times the traffic: its busiest window too. Nothing where there is one window only.
+    pub(super) fn new(traffic: &Traffic, width_s: f64, size: Size, factor: f64) -> Option<Self> {
         let windows = traffic.windows(SimDuration::from_secs_f64(width_s));
+        if windows.len() < 2 {
+            return None;
+        }
         let busiest = windows.iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
         let parts = size.replicas();
         let needed = |rate: f64| {
@@ -88,13 +91,13 @@ impl Windows {
         let each = windows.iter().map(|(rate, lasts_s)| (needed(*rate), *lasts_s));
         let whole: f64 = each.clone().map(|(_, lasts_s)| lasts_s).sum();
         let served = each.clone().map(|(replicas, lasts_s)| f64::from(replicas) * lasts_s);
-        Self {
+        Some(Self {
             width_s,
             mean_replicas: served.sum::<f64>() / whole,
             replicas: parts.iter().sum(),
             most: each.clone().map(|(replicas, _)| replicas).max().unwrap_or_default(),
             least: each.map(|(replicas, _)| replicas).min().unwrap_or_default(),
-        }
+        })
     }
 
     pub(super) fn text(&self) -> String {

@@ -46,7 +46,7 @@ pub use layouts::Size;
 pub use limits::{Limits, Stretch, Windows};
 pub use merit::Merit;
 pub use nic::{Nic, NicSource};
-pub use outcome::{Obstacle, Outcome, Row};
+pub use outcome::{LimitedBy, Obstacle, Outcome, Row};
 pub use price_list::PriceList;
 pub use prices::GpuCost;
 pub use question::{LayoutKind, Plan, Seeks};

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::hunt::Tried;
 use super::layouts::Size;
+use super::question::Seeks;
 use super::{Merit, Trial};
 
 /// Why a layout serves the traffic in no number.
@@ -80,7 +81,45 @@ pub struct Row {
     pub outcome: Outcome,
 }
 
+/// What keeps a layout from being smaller, or the rate from being higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitedBy {
+    /// An SLO, by its place: one replica less misses it. Of pairs, that which takes most of what is allowed, as each kind of
+    /// their replicas may have an SLO of its own.
+    Slo(usize),
+    /// What the engines serve: requests pile up on one replica less.
+    Throughput,
+    /// The room that adapters need.
+    Room,
+    /// There is no smaller size.
+    Least,
+}
+
 impl Row {
+    /// What limits the size that meets all SLOs, if one does, or its rate; nothing where requests can come at any speed.
+    pub(super) fn limited_by(&self, seeks: Seeks) -> Option<LimitedBy> {
+        let Outcome::Keeps { found, misses, .. } = &self.outcome else { return None };
+        let is_of_rate = seeks == Seeks::HighestRate;
+        let Some((_, broken)) = misses else {
+            return match found.size {
+                _ if is_of_rate => None,
+                Size::Mixed(replicas) if replicas > 1 => Some(LimitedBy::Room),
+                _ => Some(LimitedBy::Least),
+            };
+        };
+        // What another pair misses may hang on the kind that it has fewer of.
+        let is_told = is_of_rate || matches!(found.size, Size::Mixed(_));
+        if is_told && broken.is_overloaded {
+            return Some(LimitedBy::Throughput);
+        }
+        let missed = broken.values.as_deref().filter(|_| is_told);
+        let is_missed = |place: usize| missed.is_none_or(|values| values[place].used > 1.0);
+        let used = found.trial.values.iter().flatten().map(|value| value.used).enumerate();
+        let tightest = used.filter(|(place, _)| is_missed(*place));
+        let tightest = tightest.max_by(|(_, a), (_, b)| a.total_cmp(b));
+        tightest.map(|(place, _)| LimitedBy::Slo(place))
+    }
+
     /// The size that meets all SLOs, if one does.
     pub fn found(&self) -> Option<&Tried> {
         match &self.outcome {

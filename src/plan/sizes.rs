@@ -130,7 +130,8 @@ impl Study {
         let factor = highest.map_or(1.0, |(kept, _)| kept.max(1.0));
         // Where adapters are placed anew for every number of replicas, half of them carry less than half.
         let windows = (!self.places_adapters())
-            .then(|| Windows::new(&self.traffic, self.question.window_s, found.size, factor));
+            .then(|| Windows::new(&self.traffic, self.question.window_s, found.size, factor))
+            .flatten();
         Ok(Limits {
             stretches,
             carries: Some(factor),

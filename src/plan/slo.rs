@@ -233,6 +233,14 @@ impl Slo {
     }
 }
 
+impl Slo {
+    /// Whether none of these requests speaks against it. Gaps between tokens are not kept by request.
+    pub(super) fn is_kept_by_all(&self, records: &[RequestRecord]) -> bool {
+        let is_of_gaps = matches!(self.objective, Objective::Latency(Latency::Itl, _));
+        !is_of_gaps && records.iter().all(|record| !self.is_broken_by(record))
+    }
+}
+
 impl fmt::Display for Slo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let relation = if matches!(self.objective, Objective::Latency(..)) { '≤' } else { '≥' };

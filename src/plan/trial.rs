@@ -64,6 +64,8 @@ pub struct Value {
     pub value: f64,
     /// Above 1 the SLO is missed.
     pub used: f64,
+    /// Whether each request that counts keeps the limit; of gaps between tokens that is not looked at.
+    pub is_kept_by_all: bool,
 }
 
 /// What a trial showed.
@@ -128,7 +130,8 @@ impl Setup<'_> {
         let values = watch.broken().is_none().then(|| {
             let values = self.slos.iter().map(|slo| {
                 let value = slo.value(counted, summary);
-                Value { value, used: slo.use_of(value) }
+                let is_kept_by_all = slo.is_kept_by_all(counted);
+                Value { value, used: slo.use_of(value), is_kept_by_all }
             });
             values.collect::<Vec<_>>()
         });

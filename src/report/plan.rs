@@ -54,10 +54,12 @@ struct Row {
     replicas: Option<Vec<u64>>,
     gpus: Option<f64>,
     usd_per_hour: Option<f64>,
+    usd_per_month: Option<f64>,
     requests_per_s: Option<f64>,
     slos: Option<Vec<Kept>>,
     keeps: Option<bool>,
     binding: Option<String>,
+    limited_by: Option<String>,
     impossible: Option<String>,
     dearer: Option<Dearer>,
     largest_tried: Option<Largest>,
@@ -172,11 +174,18 @@ fn sizes(rows: &[Row]) -> Vec<Column> {
     vec![("layout".to_owned(), names.collect()), ("replicas".to_owned(), replicas.collect())]
 }
 
-/// Prices have cents, however large the largest is.
-fn costs(rows: &[Row]) -> [Column; 2] {
-    let usd = |row: &Row| row.usd_per_hour.map_or(Cell::Empty, |usd| Cell::Number(written(usd, 2)));
-    let usd = ("USD/h".to_owned(), rows.iter().map(usd).collect());
-    [numbers(rows, "GPUs", |row| row.gpus), usd]
+/// Prices of an hour have cents, however large the largest is, and those of a month have none.
+fn costs(rows: &[Row]) -> Vec<Column> {
+    let usd = |title: &str, decimals, of: fn(&Row) -> Option<f64>| {
+        let cell = |row| of(row).map_or(Cell::Empty, |usd| Cell::Number(written(usd, decimals)));
+        (title.to_owned(), rows.iter().map(cell).collect())
+    };
+    let per_hour = usd("USD/h", 2, |row| row.usd_per_hour);
+    let per_month = usd("USD/month", 0, |row| row.usd_per_month);
+    let has_months = rows.iter().any(|row| row.usd_per_month.is_some());
+    let per_month = has_months.then_some(per_month);
+    let gpus = numbers(rows, "GPUs", |row| row.gpus);
+    [gpus, per_hour].into_iter().chain(per_month).collect()
 }
 
 fn numbers(rows: &[Row], title: &str, of: fn(&Row) -> Option<f64>) -> Column {
@@ -193,8 +202,9 @@ fn slos(plan: &Plan, rows: &[Row]) -> Vec<Column> {
 
 /// What decides about a layout, or why there is none of it.
 fn remark(row: &Row) -> String {
-    if let Some(binding) = &row.binding {
-        return binding.clone();
+    // Folders of earlier versions say the SLO that takes most of what is allowed.
+    if let Some(limit) = row.limited_by.as_ref().or(row.binding.as_ref()) {
+        return limit.clone();
     }
     if let Some(reason) = &row.impossible {
         return reason.lines().next().unwrap_or_default().to_owned();

@@ -46,17 +46,22 @@ impl Answer {
             1 => "\nOne cluster was simulated to its end\n".to_owned(),
             count => {
                 format!(
-                    "\nOf {count} clusters that were simulated to their end, none is better in both than\n"
+                    "\nOf {count} clusters that were simulated to their end, none is faster both for a user and per GPU than\n"
                 )
             }
         };
         let titles = ["tokens/s per user", "tokens/s per GPU", "by"];
-        let speeds = self.front_table(titles, &speeds, [1, 1]);
+        let by_speed = self.front_table(titles, &speeds, [1, 1]);
         if !self.has_prices() {
-            return head + &speeds;
+            return head + &by_speed;
         }
+        let and = if speeds.points.len() == 1 {
+            ""
+        } else {
+            "None is both cheaper and quicker to answer than\n"
+        };
         let costs = self.front_table(["USD/h", "P99 TTFT (ms)", "by"], &self.costs(), [2, 0]);
-        format!("{head}{speeds}\n{costs}")
+        format!("{head}{by_speed}\n{and}{costs}")
     }
 
     fn front_table(&self, titles: [&str; 3], front: &Front, decimals: [usize; 2]) -> String {

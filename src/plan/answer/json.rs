@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::Answer;
 use super::text::Hints;
+use super::{Answer, HOURS_PER_MONTH};
 use crate::plan::Trial;
 use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::Tried;
 use crate::plan::layouts::Size;
 use crate::plan::limits::{Faster, Need, Windows};
-use crate::plan::outcome::{Obstacle, Outcome, Row};
+use crate::plan::outcome::{LimitedBy, Obstacle, Outcome, Row};
 
 impl Answer {
     /// All of it: the content of `plan.json`.
@@ -45,6 +45,7 @@ impl Answer {
             "fast_servers": self.faster_json(|faster| faster.fast, |rates| rates.fast),
             "perfect_autoscaler": limits.windows.as_ref().map(Windows::json),
             "prices": self.prices(),
+            "hours_per_month": HOURS_PER_MONTH,
             "tried": tried.collect::<Vec<_>>(),
         })
     }
@@ -60,7 +61,7 @@ impl Answer {
             return json!({ "requests_per_s": rate(rates) });
         }
         let Some(sizes) = &limits.sizes_of_faster else { return Value::Null };
-        let none = || json!({ "replicas": null, "gpus": null, "usd_per_hour": null });
+        let none = || json!({ "replicas": null, "gpus": null, "usd_per_hour": null, "usd_per_month": null });
         need(sizes).map_or_else(none, |need| self.need_json(need))
     }
 
@@ -69,6 +70,7 @@ impl Answer {
             "replicas": need.size.replicas(),
             "gpus": need.gpus,
             "usd_per_hour": self.usd(need.cost),
+            "usd_per_month": self.usd_per_month(need.cost),
         })
     }
 
@@ -102,9 +104,17 @@ impl Answer {
                     one["replicas_with_room_for_adapters"] = json!(found.least);
                 }
                 one["usd_per_hour"] = json!(self.usd(found.cost));
+                one["usd_per_month"] = json!(self.usd_per_month(found.cost));
                 one["slos"] = self.values(&found.trial);
                 one["cut"] = cut_json(&found.trial);
                 one["binding"] = self.slo(found.trial.binding());
+                one["limited_by"] = match self.limited_by(row) {
+                    Some(LimitedBy::Slo(place)) => self.slo(Some(place)),
+                    Some(LimitedBy::Throughput) => json!("throughput"),
+                    Some(LimitedBy::Room) => json!("room for all adapters"),
+                    Some(LimitedBy::Least) => json!("there cannot be fewer replicas"),
+                    None => Value::Null,
+                };
                 if self.seeks_rate() {
                     one["requests_per_s"] = json!(factor * self.study.traffic.rate_per_s());
                 }
@@ -146,7 +156,8 @@ impl Answer {
         let finite = |value: f64| Some(value).filter(|value| value.is_finite());
         let values = values.iter().zip(&self.study.slos).map(|(value, slo)| {
             json!({ "slo": slo.to_string(), "limit": slo.limit,
-                    "value": finite(value.value), "used": finite(value.used) })
+                    "value": finite(value.value), "used": finite(value.used),
+                    "is_kept_by_all": value.is_kept_by_all })
         });
         values.collect()
     }

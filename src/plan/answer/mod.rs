@@ -2,17 +2,22 @@
 
 mod fronts;
 mod json;
+mod slos;
 mod table;
 mod text;
 
 use super::assumptions::{Assumed, Known};
 use super::hunt::Tried;
+use super::layouts::Size;
 use super::limits::Limits;
-use super::outcome::{self, Row};
+use super::outcome::{self, LimitedBy, Row};
 use super::prices::{GpuCost, Unit};
 use super::question::Seeks;
 use super::study::Study;
 pub use fronts::Front;
+
+/// Hours of a month, of which a year has twelve.
+pub(super) const HOURS_PER_MONTH: f64 = 730.0;
 
 /// All that a plan says. [`Display`](std::fmt::Display) gives it in words, [`json`](Self::json) as `plan.json`.
 #[derive(Debug)]
@@ -74,6 +79,28 @@ impl Answer {
 
     pub(super) fn paid(&self, cost: f64) -> String {
         self.usd(cost).map_or_else(|| "no price known".to_owned(), |usd| format!("{usd:.2} USD/h"))
+    }
+
+    /// The same per month.
+    pub(super) fn usd_per_month(&self, cost: f64) -> Option<f64> {
+        self.usd(cost).map(|usd| HOURS_PER_MONTH * usd)
+    }
+
+    /// What a cluster costs a month, as what follows its cost per hour; nothing where there are no prices.
+    pub(super) fn paid_monthly(&self, cost: f64) -> String {
+        self.usd_per_month(cost).map_or_else(String::new, |usd| {
+            format!(", {usd:.0} USD a month of {HOURS_PER_MONTH:.0} hours")
+        })
+    }
+
+    /// What limits the size or the rate of a layout.
+    pub(super) fn limited_by(&self, row: &Row) -> Option<LimitedBy> {
+        row.limited_by(self.study.question.seeks)
+    }
+
+    /// A cluster of a layout, as in `4 x H100 TP2` or `2 x H100 TP1 prefill and 3 x H100 TP1 decode (2P3D)`.
+    pub(super) fn cluster(&self, place: usize, size: Size) -> String {
+        self.study.layouts[place].cluster(size)
     }
 
     /// The layout at a place, as in `H100 TP2`.

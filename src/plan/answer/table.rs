@@ -16,6 +16,7 @@ impl Answer {
         let mut header = vec!["layout".to_owned()];
         let size = if self.seeks_rate() { "requests/s" } else { "replicas" };
         header.extend([size, "GPUs", "USD/h"].map(str::to_owned));
+        header.extend(self.has_prices().then(|| "USD/month".to_owned()));
         header.extend(slos.iter().map(Slo::title));
         header.push("what it lacks".to_owned());
         let rows: Vec<Vec<String>> = self
@@ -28,7 +29,8 @@ impl Answer {
             return self.folds();
         }
         let rows: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
-        table(&rows, &[4 + slos.len()]) + &self.folds()
+        let last = rows[0].len() - 1;
+        table(&rows, &[last]) + &self.folds()
     }
 
     /// Whether a layout shares a line with others that lack the same.
@@ -140,6 +142,14 @@ impl Answer {
             }
         };
         let mut cells = vec![self.layout(row.place), size, gpus, usd];
+        let per_month = match &row.outcome {
+            Outcome::Keeps { found, .. } => self.usd_per_month(found.cost).map(whole),
+            Outcome::TooDear { cost, .. } => {
+                self.usd_per_month(*cost).map(|usd| format!("> {}", whole(usd)))
+            }
+            _ => None,
+        };
+        cells.extend(self.has_prices().then(|| per_month.unwrap_or_else(none)));
         match row.found() {
             None => cells.extend(slos.iter().map(|_| none())),
             Some(found) => {
@@ -150,6 +160,10 @@ impl Answer {
         cells.push(lacks);
         cells
     }
+}
+
+fn whole(usd: f64) -> String {
+    format!("{usd:.0}")
 }
 
 /// Where a problem is, what it is and what to set, without its particulars, which JSON has.

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::Answer;
+use crate::plan::Merit;
 use crate::plan::assumptions::Assumed;
 use crate::plan::hunt::{MOST_OF_A_TRACE, Tried};
 use crate::plan::layouts::Size;
 use crate::plan::limits::{Faster, Need, Windows};
 use crate::plan::outcome::Row;
-use crate::plan::{Merit, Slo, Trial, Value};
 
 /// Whether a text says which flags help: readers of a page have no command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,29 +143,29 @@ impl Answer {
         let mut text = if self.seeks_rate() {
             let rate = row.factor() * self.study.traffic.rate_per_s();
             format!(
-                "Highest rate per price: {rate:.2} requests/s on {} x {name}, {:.3} requests/s per GPU, {}",
-                found.size.name(),
+                "Highest rate per price: {rate:.2} requests/s on {}, {:.3} requests/s per GPU, {}{}",
+                self.cluster(row.place, found.size),
                 rate / f64::from(found.gpus),
-                self.paid(found.cost)
+                self.paid(found.cost),
+                self.paid_monthly(found.cost)
             )
         } else {
             let Tried { size, gpus, cost, .. } = *found;
-            format!("Cheapest: {}", self.sized(row.place, Need { size, gpus, cost }))
+            let sized = self.sized(row.place, Need { size, gpus, cost });
+            format!("Cheapest: {sized}{}", self.paid_monthly(cost))
         };
         if row.is_for_slow {
             text.extend([", on ", SLOW]);
         }
         text += "\n";
         text += &self.typical_text(row);
-        text += &self.slos_text(&found.trial);
+        text += &self.slos_text(row, &found.trial);
         text += &self.ties_text(row, found);
         if !found.trial.cut.is_none() {
             text.extend(["  ", &found.trial.cut.to_string(), "\n"]);
         }
         text += &self.misses_text(row);
-        if !self.seeks_rate() && found.least > 1 && found.size == Size::Mixed(found.least) {
-            text += "  fewer replicas have no room for all adapters\n";
-        }
+        text += self.least_text(row);
         text += &self.carries_text(row);
         text += &self.faster_text(&name, hints);
         text += &self.stretches_text();
@@ -177,8 +177,8 @@ impl Answer {
     /// Replicas of a layout, with their GPUs and their price.
     fn sized(&self, place: usize, need: Need) -> String {
         let Need { size, gpus, cost } = need;
-        let (name, s) = (self.layout(place), if gpus == 1 { "" } else { "s" });
-        format!("{} x {name} = {gpus} GPU{s}, {}", size.name(), self.paid(cost))
+        let s = if gpus == 1 { "" } else { "s" };
+        format!("{} = {gpus} GPU{s}, {}", self.cluster(place, size), self.paid(cost))
     }
 
     /// What would do if servers were typical ones, where some are planned for slow ones.
@@ -228,68 +228,7 @@ impl Answer {
             1 => ". One more layout costs as much".to_owned(),
             count => format!(". {count} more layouts cost as much"),
         };
-        format!(
-            "  {} x {} costs as much and {why}{more}\n",
-            other.size.name(),
-            self.layout(first.place)
-        )
-    }
-
-    fn slos_text(&self, trial: &Trial) -> String {
-        let Some(values) = &trial.values else { return String::new() };
-        let binding = trial.binding();
-        let typical = self.limits.on_typical.as_ref().and_then(|trial| trial.values.as_ref());
-        let line = |(place, (slo, value)): (usize, (&Slo, &Value))| {
-            let note = if binding == Some(place) { ", the SLO that limits it" } else { "" };
-            let typical = typical.map_or_else(String::new, |values| {
-                format!("; on typical servers {}", slo.print(values[place].value))
-            });
-            format!(
-                "  {} {}, {:.0} % of what is allowed{note}{typical}\n",
-                slo.title(),
-                slo.print(value.value),
-                100.0 * value.used
-            )
-        };
-        self.study.slos.iter().zip(values).enumerate().map(line).collect()
-    }
-
-    /// What the next smaller size, or the next higher rate, misses.
-    fn misses_text(&self, row: &Row) -> String {
-        let Some((size, trial)) = row.misses() else { return String::new() };
-        let (who, miss) = match size {
-            _ if self.seeks_rate() => ("the next higher rate".to_owned(), "misses"),
-            Size::Mixed(1) => (replicas(*size), "misses"),
-            size => (replicas(*size), "miss"),
-        };
-        if trial.is_overloaded {
-            return format!("  {who}: requests pile up, and a longer run would miss every SLO\n");
-        }
-        let missed = self.missed(trial);
-        if missed.is_empty() { String::new() } else { format!("  {who} {miss} {missed}\n") }
-    }
-
-    /// The SLOs that a trial misses, with their values; of one that was broken off, which for; of one in which requests
-    /// pile up, all.
-    pub(super) fn missed(&self, trial: &Trial) -> String {
-        if trial.is_overloaded {
-            return "every SLO in the long run, because requests pile up,".to_owned();
-        }
-        let Some(values) = &trial.values else {
-            let binding = trial.binding().map(|place| self.study.slos[place].title());
-            return binding.unwrap_or_default();
-        };
-        let slos = values.iter().zip(&self.study.slos);
-        let slos = slos.filter(|(value, slo)| !slo.is_kept(value.value));
-        let missed: Vec<String> = slos
-            .map(|(value, slo)| format!("{} ({})", slo.title(), slo.print(value.value)))
-            .collect();
-        match &missed[..] {
-            [several @ .., last] if !several.is_empty() => {
-                format!("{} and {last}", several.join(", "))
-            }
-            _ => missed.concat(),
-        }
+        format!("  {} costs as much and {why}{more}\n", self.cluster(first.place, other.size))
     }
 
     fn carries_text(&self, row: &Row) -> String {

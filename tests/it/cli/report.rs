@@ -135,7 +135,8 @@ fn the_page_of_a_plan_says_which_slo_limits_it_and_names_no_flag() {
         assert_eq!(flags(page), [""; 0]);
         assert!(page.contains("what limits it") && !page.contains("binding"), "{page}");
     }
-    assert!(met.1.contains("the SLO that limits it"), "{}", met.1);
+    assert!(met.1.contains("no SLO limits it: there cannot be fewer replicas"), "{}", met.1);
+    assert!(met.1.contains("USD/month"), "{}", met.1);
     assert!(met.1.contains("no price is known"), "{}", met.1);
     assert!(missed.1.contains("1 layout without a price took no part."), "{}", missed.1);
     assert!(unpriced.1.contains("No layout was tried: no price"), "{}", unpriced.1);

@@ -64,6 +64,8 @@ fn the_plan_says_what_binds_and_what_one_replica_less_misses() {
             "p99_ttft_ms<=400",
             "--resamples",
             "3",
+            "--window",
+            "2",
         ])
         .expect_exit(0)
         .stdout();
@@ -76,11 +78,78 @@ fn the_plan_says_what_binds_and_what_one_replica_less_misses() {
         " P99 TPOT (",
         "it carries up to ",
         "  3 other draws of the requests: ",
-        "A perfect autoscaler, with windows of 60 s, would run ",
+        "A perfect autoscaler, with windows of 2 s, would run ",
         "tokens/s per user",
     ] {
         assert!(text.contains(part), "`{part}` is not in\n{text}");
     }
+}
+
+#[test]
+fn what_limits_a_plan_is_an_slo_only_where_one_replica_less_misses_it() {
+    let of = |slos: &[&str], more: &[&str]| {
+        let slos = slos.iter().flat_map(|slo| ["--slo", slo]);
+        let arguments: Vec<&str> =
+            slos.chain(["--resamples", "0"]).chain(more.iter().copied()).collect();
+        let answer = plan(&study(), &arguments);
+        let text =
+            study().run([&["plan", "study.toml"], &arguments[..]].concat()).expect_exit(0).stdout();
+        (answer["layouts"][0].clone(), text)
+    };
+    // One replica less misses P99 TPOT; every request is far within the TTFT.
+    let (row, text) = of(&["p99_tpot_ms<=9", "p99_ttft_ms<=60000"], &[]);
+    assert_eq!(row["limited_by"], "P99 TPOT ≤ 9 ms", "{row:#}");
+    assert_eq!(row["slos"][1]["is_kept_by_all"], true, "{row:#}");
+    let line = |name: &str| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name));
+        line.unwrap_or_else(|| panic!("{name} is not in\n{text}")).to_owned()
+    };
+    assert!(line("P99 TPOT").ends_with(" % of what is allowed, the SLO that limits it"), "{text}");
+    assert!(
+        line("P99 TTFT").ends_with(", 0 % of what is allowed, kept by every request"),
+        "{text}"
+    );
+    // What is asked is kept by far more than need to: the engines' throughput decides.
+    let goodput = [
+        "--set",
+        "report.goodput={ ttft = 60000.0 }",
+        "--set",
+        "workload.arrivals.rate_per_s=150",
+        "--set",
+        "workload.num_requests=3000",
+    ];
+    let (row, text) = of(&["attainment>=0.5"], &goodput);
+    assert_eq!(row["limited_by"], "throughput", "{row:#}");
+    assert!(text.contains("  Attainment 100.00 %, kept by every request\n"), "{text}");
+    assert!(
+        text.contains("would miss every SLO; so throughput limits it, no SLO does\n"),
+        "{text}"
+    );
+    assert!(!text.contains("the SLO that limits it"), "{text}");
+    // One replica is enough.
+    let slow = ["--set", "workload.arrivals.rate_per_s=1"];
+    let (row, text) = of(&["p99_ttft_ms<=4000"], &slow);
+    assert_eq!(row["limited_by"], "there cannot be fewer replicas", "{row:#}");
+    assert!(text.contains("  no SLO limits it: there cannot be fewer replicas\n"), "{text}");
+}
+
+#[test]
+fn a_plan_costs_so_much_a_month_where_prices_are_known() {
+    let slo = ["--slo", "p99_ttft_ms<=4000", "--resamples", "0"];
+    let text = |more: &[&str]| {
+        let ran = study().run([&["plan", "study.toml"], &slo[..], more].concat());
+        ran.expect_exit(0).stdout()
+    };
+    // An hour of 2 USD, 730 times.
+    let priced = ["--price", "H100=2", "--set", "workload.arrivals.rate_per_s=1"];
+    let told = text(&priced);
+    assert!(told.contains("= 1 GPU, 2.00 USD/h, 1460 USD a month of 730 hours\n"), "{told}");
+    assert!(told.contains("USD/h  USD/month"), "{told}");
+    let answer = plan(&study(), &[&slo[..], &priced].concat());
+    assert_eq!(answer["layouts"][0]["usd_per_month"], 1460.0, "{answer:#}");
+    assert_eq!(answer["hours_per_month"], 730.0, "{answer:#}");
+    let unpriced = text(&["--gpu", "H20"]);
+    assert!(unpriced.contains("no price known") && !unpriced.contains("month"), "{unpriced}");
 }
 
 #[test]
