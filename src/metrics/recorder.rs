@@ -19,6 +19,7 @@ use super::replica::ReplicaLog;
 use super::scaling::ScalingLog;
 use super::seconds::CountsBySecond;
 use super::series::Bin;
+use super::slowness::SlownessLog;
 use super::tiers::TierLog;
 use super::timeline::Timeline;
 use super::transfers::Carried;
@@ -63,6 +64,8 @@ pub struct Recorder {
     pub gateway: GatewayLog,
     /// Which replicas were there.
     pub presence: PresenceLog,
+    /// Which were slow.
+    pub slowness: SlownessLog,
     /// What an autoscaler saw and decided.
     pub scaling: ScalingLog,
     /// Answers that an engine ended before they were over.
@@ -109,6 +112,7 @@ impl Default for Recorder {
             faults: FaultLog::default(),
             gateway: GatewayLog::default(),
             presence: PresenceLog::default(),
+            slowness: SlownessLog::default(),
             scaling: ScalingLog::default(),
             cut: CutAnswers::default(),
             steps: 0,
@@ -244,6 +248,7 @@ impl Recorder {
     fn change(&mut self, at: SimTime, what: &Occurrence<'_>) {
         self.faults.hear(at, what);
         self.presence.hear(at, what);
+        self.slowness.hear(at, what);
         self.scaling.hear(at, what);
     }
 
@@ -422,6 +427,7 @@ impl Observer for Recorder {
             }
             Occurrence::Retried { .. }
             | Occurrence::Recovered(_)
+            | Occurrence::Slowed(..)
             | Occurrence::Scaled(..)
             | Occurrence::Looked(..) => self.change(at, &what),
         }

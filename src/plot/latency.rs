@@ -13,6 +13,7 @@ use super::distribution::Unit;
 use super::frame::Panel;
 use super::timeline::say_nothing;
 use crate::metrics::{Presence, Recorder, ReplicaKind, RequestRecord, Status};
+use crate::sim::Slowness;
 use crate::stats::percentile_sorted;
 use crate::units::{SimDuration, SimTime};
 
@@ -27,26 +28,58 @@ const PERCENTILES: [(f64, &str, Ink); 2] =
     [(50.0, "P50", Ink::BLUE), (90.0, "P90", Ink::VERMILION)];
 
 /// What is marked of replicas, in the inks of what each replica does.
-const MARKS: [Mark; 3] = [
+const MARKS: [Mark; 5] = [
     Mark {
         word: "down",
         ink: Ink::TEXT,
         opacity: 0.12..0.36,
-        is_it: |presence| matches!(presence, Presence::Down),
+        is_it: What::Is(|presence| matches!(presence, Presence::Down)),
     },
     Mark {
         word: "starting",
         ink: Ink::GREEN,
         opacity: 0.12..0.36,
-        is_it: |presence| matches!(presence, Presence::Provisioning | Presence::Loading),
+        is_it: What::Is(|presence| matches!(presence, Presence::Provisioning | Presence::Loading)),
     },
     Mark {
         word: "draining",
         ink: Ink::FRAME,
         opacity: 0.4..0.6,
-        is_it: |presence| matches!(presence, Presence::Draining),
+        is_it: What::Is(|presence| matches!(presence, Presence::Draining)),
+    },
+    Mark {
+        word: "slow",
+        ink: Ink::PURPLE,
+        opacity: 0.16..0.48,
+        is_it: What::HasSlow(Slowness::Steps),
+    },
+    Mark {
+        word: "slow NICs",
+        ink: Ink::BLUE,
+        opacity: 0.08..0.24,
+        is_it: What::HasSlow(Slowness::Nics),
     },
 ];
+
+/// What replicas are for a time.
+enum What {
+    Is(fn(Presence) -> bool),
+    HasSlow(Slowness),
+}
+
+impl What {
+    /// From when to when a replica was that.
+    fn spans(&self, run: &Recorder, id: usize, end: SimTime) -> Vec<(SimTime, SimTime)> {
+        match self {
+            Self::Is(is_it) => {
+                let spans = run.presence.spans(id, end).into_iter();
+                let spans = spans.filter(|(_, _, presence)| is_it(*presence));
+                spans.map(|(from, until, _)| (from, until)).collect()
+            }
+            Self::HasSlow(slowness) => run.slowness.spans(id, *slowness, end),
+        }
+    }
+}
 
 /// Something that replicas are for a time.
 struct Mark {
@@ -54,7 +87,7 @@ struct Mark {
     ink: Ink,
     /// Of hardly any replica, and of all.
     opacity: Range<f64>,
-    is_it: fn(Presence) -> bool,
+    is_it: What,
 }
 
 impl Mark {
@@ -220,7 +253,7 @@ const SHADES: f64 = 8.0;
 /// Columns of a panel, two pixels each: what is shorter still is seen.
 const COLUMNS: usize = ((RIGHT - LEFT) / 2.0) as usize;
 
-/// When replicas were down, starting or draining, as shares of the time of all of them in columns of a panel.
+/// When replicas were down, starting, draining or slow, as shares of the time of all of them in columns of a panel.
 struct Marks([Vec<f64>; MARKS.len()]);
 
 impl Marks {
@@ -230,11 +263,7 @@ impl Marks {
         let place = |at: SimTime| at.as_secs_f64() / end.as_secs_f64() * COLUMNS as f64;
         Self(MARKS.map(|mark| {
             let mut shares = vec![0.0; COLUMNS];
-            for (from, until, presence) in (0..replicas).flat_map(|id| run.presence.spans(id, end))
-            {
-                if !(mark.is_it)(presence) {
-                    continue;
-                }
+            for (from, until) in (0..replicas).flat_map(|id| mark.is_it.spans(run, id, end)) {
                 let (from, until) = (place(from), place(until));
                 let first = (from as usize).min(COLUMNS - 1);
                 let last = (until.ceil() as usize).clamp(first + 1, COLUMNS);
@@ -338,6 +367,19 @@ mod tests {
             assert!((first as f64 * each_s - 10.0).abs() < each_s);
             assert!(((last + 1) as f64 * each_s - until_s).abs() <= 1.5 * each_s);
         }
+    }
+
+    #[test]
+    fn what_is_slow_is_marked_by_what_is_slow() {
+        let faults = "replicas = 4\n\
+                      [[faults]]\ntype = 'straggler'\nreplica = 1\nat_s = 10.0\nfor_s = 10.0\nfactor = 2.0";
+        let (run, scenario) = simulated(faults, 40.0);
+        let marks = Marks::of(&run, &ReplicaKind::of(&scenario));
+        let words: Vec<&str> = marks.shown().iter().map(|mark| mark.word).collect();
+        assert_eq!(words, ["slow"]);
+        // One of four, for ten seconds.
+        let slow_s = marks.0[3].iter().sum::<f64>() * run.observed().as_secs_f64() / COLUMNS as f64;
+        assert!((slow_s - 2.5).abs() < 1e-6, "{slow_s}");
     }
 
     #[test]

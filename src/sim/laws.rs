@@ -318,6 +318,7 @@ impl Observer for Watch {
             | Occurrence::Loading(..)
             | Occurrence::Swapped(_)
             | Occurrence::Rebalanced { .. }
+            | Occurrence::Slowed(..)
             | Occurrence::Looked(..) => {}
         }
     }

@@ -49,7 +49,7 @@ mod wires;
 pub use build::{cluster, cluster_priced_by, instance, simulation, simulation_on};
 pub use counts::Counts;
 pub use live::Live;
-pub use observe::{Observer, Occurrence};
+pub use observe::{Observer, Occurrence, Slowness};
 pub use run::Simulation;
 pub use separable::{Lane, Separable};
 pub use source::{Requests, Source};

@@ -104,6 +104,8 @@ pub enum Occurrence<'a> {
     Crashed(InstanceId, Load),
     /// An instance serves again.
     Recovered(InstanceId),
+    /// An instance is slow from now on, or no longer.
+    Slowed(InstanceId, Slowness, bool),
     /// An instance is started, drained or off from now on; told of all when a run with an autoscaler begins.
     Scaled(InstanceId, Stage),
     /// The autoscaler of a pool of replicas looked; pools are numbered in the order of their replicas.
@@ -118,6 +120,15 @@ pub enum Occurrence<'a> {
     CameBack(RequestId, Option<InstanceId>),
     /// Requests were admitted that load their KV, though no step could be decided.
     Loading(InstanceId, &'a StepPlan),
+}
+
+/// What of an instance is slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Slowness {
+    /// Its steps.
+    Steps,
+    /// Its NICs.
+    Nics,
 }
 
 /// Hears what happens in a run, in order.

@@ -293,6 +293,9 @@ impl Observer for Digest {
             Occurrence::Crashed(instance, _) | Occurrence::Recovered(instance) => {
                 self.add(&[instance.0.into()]);
             }
+            Occurrence::Slowed(instance, slowness, is_slow) => {
+                self.add(&[instance.0.into(), slowness as u64, is_slow.into()]);
+            }
             Occurrence::Scaled(instance, stage) => {
                 self.add(&[instance.0.into(), stage as u64]);
             }

@@ -437,6 +437,7 @@ impl<W: Write> Observer for TimelineWriter<W> {
             | Occurrence::TurnedAway(..)
             | Occurrence::Retried { .. }
             | Occurrence::Recovered(_)
+            | Occurrence::Slowed(..)
             | Occurrence::TierMoved(..)
             | Occurrence::TiersEvicted(..)
             | Occurrence::Scaled(..)

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 
 use super::drive;
 use super::event::Event;
-use super::observe::Observer;
+use super::observe::{Observer, Occurrence, Slowness};
 use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::{Cluster, Health, Healths};
@@ -183,12 +183,17 @@ impl<W: Source> Simulation<W> {
             Change::Pace(factor) => {
                 self.catch_up(now, instance, observer);
                 self.cluster.instances[instance.index()].slow_down(factor);
+                let slowed = Occurrence::Slowed(instance, Slowness::Steps, factor.is_some());
+                observer.on(now, slowed);
             }
             Change::LoseCache => {
                 self.catch_up(now, instance, observer);
                 self.cluster.instances[instance.index()].lose_cache();
             }
-            Change::Nics(share) => self.set_nics(now, instance, share),
+            Change::Nics(share) => {
+                self.set_nics(now, instance, share);
+                observer.on(now, Occurrence::Slowed(instance, Slowness::Nics, share < 1.0));
+            }
             Change::LoseTransfers => self.lose_transfers(now, instance, observer),
         }
     }

@@ -1,0 +1,64 @@
+//! When replicas were slow: their steps, or their NICs.
+
+use crate::ids::InstanceId;
+use crate::sim::{Occurrence, Slowness};
+use crate::units::SimTime;
+
+/// When replicas were slow over a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SlownessLog {
+    /// What was slow, and from when to when, in the order in which that began; without an end where it lasts.
+    spans: Vec<(InstanceId, Slowness, SimTime, Option<SimTime>)>,
+}
+
+impl SlownessLog {
+    /// A replica becomes slow, or is no longer.
+    pub(super) fn hear(&mut self, at: SimTime, what: &Occurrence<'_>) {
+        let Occurrence::Slowed(instance, slowness, is_slow) = *what else { return };
+        let is_it =
+            |(other, of, _, until): &&mut (InstanceId, Slowness, SimTime, Option<SimTime>)| {
+                (*other, *of, *until) == (instance, slowness, None)
+            };
+        match self.spans.iter_mut().find(is_it) {
+            Some((.., until)) if !is_slow => *until = Some(at),
+            None if is_slow => self.spans.push((instance, slowness, at, None)),
+            _ => {}
+        }
+    }
+
+    /// From when to when a replica was slow, in order, until `end`.
+    pub fn spans(&self, id: usize, slowness: Slowness, end: SimTime) -> Vec<(SimTime, SimTime)> {
+        let of_it = self
+            .spans
+            .iter()
+            .filter(|(instance, of, ..)| instance.index() == id && *of == slowness);
+        let spans = of_it.map(|(.., from, until)| (*from, until.unwrap_or(end).min(end)));
+        spans.filter(|(from, until)| from < until).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_slow_at_the_end_was_slow_until_then_and_what_comes_later_is_left_out() {
+        let at = SimTime::from_secs_f64;
+        let mut log = SlownessLog::default();
+        for (second, instance, slowness, is_slow) in [
+            (1.0, 0, Slowness::Steps, true),
+            (2.0, 0, Slowness::Nics, true),
+            (3.0, 0, Slowness::Steps, false),
+            (4.0, 0, Slowness::Steps, true),
+            (5.0, 1, Slowness::Steps, true),
+            (30.0, 1, Slowness::Nics, true),
+        ] {
+            log.hear(at(second), &Occurrence::Slowed(InstanceId(instance), slowness, is_slow));
+        }
+        let spans = |id, slowness| log.spans(id, slowness, at(20.0));
+        assert_eq!(spans(0, Slowness::Steps), [(at(1.0), at(3.0)), (at(4.0), at(20.0))]);
+        assert_eq!(spans(0, Slowness::Nics), [(at(2.0), at(20.0))]);
+        assert_eq!(spans(1, Slowness::Steps), [(at(5.0), at(20.0))]);
+        assert!(spans(1, Slowness::Nics).is_empty(), "the run had ended");
+    }
+}
