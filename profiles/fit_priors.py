@@ -302,6 +302,8 @@ def main():
     parser.add_argument("--hosts", action="store_true")
     parser.add_argument("runs", nargs="+")
     arguments = parser.parse_args()
+    if arguments.hosts and arguments.left_out:
+        parser.error("--left-out is not for --hosts")
     records = list(lines(arguments.runs, arguments.without))
     if arguments.hosts:
         hosts(arguments.servecast, records)

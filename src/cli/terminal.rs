@@ -88,6 +88,7 @@ fn ruled(text: &str) -> String {
             format!("must be a whole number{}", if is_negative { " of at least 0" } else { "" })
         }
         "number too large to fit in target type" => "is too large".to_owned(),
+        "number too small to fit in target type" => "is too small".to_owned(),
         "invalid float literal" | "cannot parse float from empty string" => {
             "must be a number".to_owned()
         }

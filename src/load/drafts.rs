@@ -277,17 +277,26 @@ fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, Lo
 /// Refuses paths without quotes. TOML makes tables of them, which would take the place of all that the scenario has there.
 fn check_paths(set: &Table) -> Result<(), Problem> {
     let unquoted = set.iter().find(|(path, value)| value.is_table() && !path.contains('.'));
-    let Some((first, mut value)) = unquoted else { return Ok(()) };
-    let mut path = first.clone();
-    while let Some((key, inner)) = value.as_table().and_then(|table| table.iter().next()) {
-        if key == "type" {
-            break;
-        }
-        path = format!("{path}.{key}");
-        value = inner;
-    }
-    let rule = format!("a path must be in quotes; write `set = {{ \"{path}\" = {value} }}`");
+    let Some((first, value)) = unquoted else { return Ok(()) };
+    let meant = quoted(first, value);
+    let rule = if meant.is_empty() {
+        "a path must be in quotes and whole, as in `set = { \"cluster.replicas\" = 2 }`".to_owned()
+    } else {
+        format!("a path must be in quotes; write `set = {{ {} }}`", meant.join(", "))
+    };
     Err(Problem::new(format!("set.{first}"), rule))
+}
+
+/// What a path without quotes was meant to set, one for each value or table with a `type`, which stays whole.
+fn quoted(path: &str, value: &Value) -> Vec<String> {
+    match value.as_table() {
+        Some(table) if !table.contains_key("type") => {
+            let each =
+                table.iter().flat_map(|(key, inner)| quoted(&format!("{path}.{key}"), inner));
+            each.collect()
+        }
+        _ => vec![format!("\"{path}\" = {value}")],
+    }
 }
 
 fn varied(name: &str, mut root: Table, variant: Variant) -> Result<Table, LoadError> {

@@ -107,12 +107,12 @@ impl Row {
                 _ => Some(LimitedBy::Least),
             };
         };
-        // What another pair misses may hang on the kind that it has fewer of.
-        let is_told = is_of_rate || matches!(found.size, Size::Mixed(_));
-        if is_told && broken.is_overloaded {
-            return Some(LimitedBy::Throughput);
+        if broken.is_overloaded {
+            // What piles up in another pair may hang on the kind that it has fewer of.
+            let is_told = is_of_rate || matches!(found.size, Size::Mixed(_));
+            return is_told.then_some(LimitedBy::Throughput);
         }
-        let missed = broken.values.as_deref().filter(|_| is_told);
+        let missed = broken.values.as_deref();
         let is_missed = |place: usize| missed.is_none_or(|values| values[place].used > 1.0);
         let used = found.trial.values.iter().flatten().map(|value| value.used).enumerate();
         let tightest = used.filter(|(place, _)| is_missed(*place));

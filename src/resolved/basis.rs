@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::{KvSource, Quantity, ReplicaGroup, ServerClass};
 use crate::cost::StepTime;
 use crate::profiles;
-use crate::scenario::{EngineConfig, HandoverProtocol, HostConfig, ServerHost, StepTimeConfig};
+use crate::scenario::{
+    EngineConfig, HandoverProtocol, HostConfig, ServerHost, ServerHostConfig, StepTimeConfig,
+};
 
 pub use crate::cost::StepTimeSource;
 
@@ -119,6 +121,8 @@ pub enum HostBasis {
         engine: String,
         /// How many times as long this CPU takes as that one.
         cpu: f64,
+        /// How many times as long its idle threads take to wake, on top.
+        wakes: f64,
         /// Whether the benchmark client is one of them.
         client: bool,
     },
@@ -135,8 +139,9 @@ impl HostBasis {
         let host = cluster.host.as_ref().and_then(ServerHost::processes);
         let profile = host.and_then(|host| profiles::host(host.profile?.name()));
         if let (Some(host), Some(profile)) = (host, profile) {
-            let (cpu, client) = (host.cpu, host.client);
-            return Self::Measured { engine: profile.version.clone(), cpu, client };
+            let engine = profile.version.clone();
+            let (cpu, wakes, client) = (host.cpu, host.wakes, host.client);
+            return Self::Measured { engine, cpu, wakes, client };
         }
         let is_stated = *cluster.engine.host() != HostConfig::default()
             || cluster.api_delay_ms + cluster.api_per_request_ms > 0.0;
@@ -147,13 +152,17 @@ impl HostBasis {
 impl fmt::Display for HostBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Measured { engine, cpu, client } => {
+            Self::Measured { engine, cpu, wakes, client } => {
                 let client = if *client { " and its client" } else { "" };
                 write!(
                     f,
                     "the processes of {engine}{client} on a CPU that takes {cpu} times as long as the one they \
                      were measured on"
-                )
+                )?;
+                if wakes.to_bits() == ServerHostConfig::WAKES.to_bits() {
+                    return Ok(());
+                }
+                write!(f, ", whose idle threads take {wakes} times as long to wake, on top")
             }
             Self::Stated => f.write_str("the times that the scenario states"),
             Self::Free => f.write_str("costs nothing"),

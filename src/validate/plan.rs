@@ -4,7 +4,7 @@ use super::flags::Settings;
 use super::record::Record;
 use super::shared::SharedPrompts;
 use super::skip::{self, Skip};
-use super::{adapters, engine, fields, heading, measured, names, workload};
+use super::{adapters, engine, fields, heading, measured, names, servers, workload};
 use crate::metrics::bench::MetricKey;
 use crate::model::Format;
 use crate::request::Request;
@@ -44,6 +44,7 @@ impl Plan {
         if form_assumed {
             assumed.push("form factor of the GPU not stated: SXM");
         }
+        assumed.extend(servers::assumed_gpu(record));
         let settings = Settings::read(record, &gpu)?;
         if settings.is_of_script {
             assumed.push("flags not stated: those of InferenceX's script");

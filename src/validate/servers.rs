@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::gpu_names;
 use super::record::Record;
 
 static SERVERS: LazyLock<Vec<Server>> = LazyLock::new(|| {
@@ -48,6 +49,13 @@ pub(super) fn gpu(record: &Record) -> Option<&'static str> {
     of(record)?.gpu.as_deref()
 }
 
+/// What has to be said of the GPU that served a record, if a log tells what its record leaves open.
+pub(super) fn assumed_gpu(record: &Record) -> Option<&'static str> {
+    let (_, is_open) = gpu_names::find(record.hardware.gpu.as_deref()?)?;
+    let is_told = is_open && gpu(record).is_some();
+    is_told.then_some("form factor of the GPU not stated: as a log beside the run suggests")
+}
+
 fn of(record: &Record) -> Option<&'static Server> {
     let repository = record.others.get("source")?.get("repo").and_then(Value::as_str)?;
     SERVERS.iter().find(|server| server.repository == repository)
@@ -78,7 +86,7 @@ mod tests {
             assert!(told.is_some(), "{server:?}");
             let release = server.version.as_deref().map(crate::model::EngineVersion::parse);
             assert_ne!(release, Some(None), "{server:?}");
-            let gpu = server.gpu.as_deref().map(super::super::gpu_names::find);
+            let gpu = server.gpu.as_deref().map(gpu_names::find);
             assert!(gpu.is_none_or(|gpu| gpu.is_some_and(|(_, is_open)| !is_open)), "{server:?}");
         }
     }

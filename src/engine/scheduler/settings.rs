@@ -56,10 +56,10 @@ impl EngineSettings {
         }
     }
 
-    /// Tokens of KV memory that no sequence may outgrow, where that is not checked beforehand.
+    /// Tokens of KV memory, in whole pages, that no sequence may outgrow, where that is not checked beforehand.
     pub const fn max_total_tokens(&self) -> Option<u32> {
         match self {
-            Self::Sglang(settings) => Some(settings.max_total_tokens),
+            Self::Sglang(settings) => Some(settings.pool()),
             _ => None,
         }
     }

@@ -19,8 +19,8 @@ impl Answer {
                 Some(LimitedBy::Slo(limits)) if limits == place => {
                     share + ", the SLO that limits it"
                 }
-                _ if value.is_kept_by_all && is_of_share => ", kept by every request".to_owned(),
-                _ if value.is_kept_by_all => share + ", kept by every request",
+                _ if value.is_kept_by_all && is_of_share => ", met by every request".to_owned(),
+                _ if value.is_kept_by_all => share + ", met by every request",
                 _ => share,
             };
             let typical = typical.map_or_else(String::new, |values| {

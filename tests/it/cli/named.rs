@@ -19,6 +19,16 @@ fn a_path_without_quotes_in_a_variant_is_told_how_to_be_written() {
             "set.cluster",
             "\"cluster.engine\" = { type = \"sglang\" }",
         ),
+        (
+            "set.cluster.engine = { max_running_requests = 8, type = \"sglang\" }",
+            "set.cluster",
+            "\"cluster.engine\" = { max_running_requests = 8, type = \"sglang\" }",
+        ),
+        (
+            "set.cluster = { replicas = 2, tensor_parallel = 2 }",
+            "set.cluster",
+            "\"cluster.replicas\" = 2, \"cluster.tensor_parallel\" = 2",
+        ),
     ] {
         let text = format!("{SCENARIO}\n[[variants]]\nname = \"b\"\n{written}\n");
         let refused = Cli::new().file("v.toml", text).words("run v.toml --no-files");

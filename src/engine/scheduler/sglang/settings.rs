@@ -56,7 +56,7 @@ const ANSWER_MIN: u32 = 5;
 
 impl SglangSettings {
     /// Tokens of memory, in whole pages.
-    pub(super) const fn pool(&self) -> u32 {
+    pub(in crate::engine::scheduler) const fn pool(&self) -> u32 {
         self.max_total_tokens - self.max_total_tokens % self.page_size
     }
 

@@ -62,8 +62,8 @@ fn stretched(
     let says_original = rope.optional(&["original_max_position_embeddings"])?.is_some();
     let times = (f64::from(named) * factor) as u32;
     let vllm = match kind {
-        // What is named is stretched already: vLLM's `_get_and_verify_max_len` does not apply the factor of YaRN since
-        // it does as transformers does.
+        // What is named is stretched already: `_get_and_verify_max_len` of vLLM 0.33.0 (`vllm/config/model.py`) leaves
+        // out the factor of YaRN.
         "default" | "llama3" | "mrope" | "proportional" | "yarn" | "deepseek_yarn" => named,
         // Longer contexts would cost short ones quality.
         "longrope" | "su" => original.unwrap_or(named),
