@@ -1,11 +1,12 @@
 //! The observer that keeps the records of a run.
 
+mod lanes;
+
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
 use super::adapters::{AdapterLog, MigrationLog};
-use super::aside::Aside;
 use super::breakdown::{Phases, minus};
 use super::cut::CutAnswers;
 use super::faults::FaultLog;
@@ -14,7 +15,7 @@ use super::gaps::GapCounter;
 use super::gateway::GatewayLog;
 use super::presence::PresenceLog;
 use super::record::{RequestDrafts, RequestRecord, Status};
-use super::records::{self, Records};
+use super::records::Records;
 use super::replica::ReplicaLog;
 use super::scaling::ScalingLog;
 use super::seconds::CountsBySecond;
@@ -27,8 +28,7 @@ use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
 use crate::resolved::Scenario;
-use crate::sim::{Lane, Observer, Occurrence, Separable};
-use crate::threads;
+use crate::sim::{Lane, Observer, Occurrence};
 use crate::units::{Bytes, SimTime};
 
 /// Everything recorded of a run: one record per request, all gaps between tokens, and how queues,
@@ -430,73 +430,6 @@ impl Observer for Recorder {
             | Occurrence::Slowed(..)
             | Occurrence::Scaled(..)
             | Occurrence::Looked(..) => self.change(at, &what),
-        }
-    }
-}
-
-impl Separable for Recorder {
-    type Lane = Self;
-    type Aside = Aside;
-
-    fn lane(&mut self, lane: Lane) -> Self {
-        Self {
-            lane,
-            phases: Phases::of_lane(lane),
-            first_sent: Some(lane.first_sent),
-            adapters: self.adapters.lane(),
-            gaps: GapCounter::in_parts(lane.count),
-            folding: self.folding.clone(),
-            sets_aside: true,
-            ..Self::default()
-        }
-    }
-
-    fn set_aside(lane: &mut Self, aside: &mut Aside) {
-        aside.take(lane);
-    }
-
-    fn count(aside: &mut Aside) {
-        aside.count();
-    }
-
-    fn take_back(lane: &mut Self, aside: Aside) {
-        aside.give_back(lane);
-    }
-
-    fn join(&mut self, mut lanes: Vec<Self>) {
-        if self.join_folded(&mut lanes) {
-            return self.join_logs(lanes);
-        }
-        let records = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.requests)).collect();
-        (self.requests, ()) = threads::both(|| records::in_turn(records), || self.join_logs(lanes));
-    }
-}
-
-impl Recorder {
-    /// What lanes recorded beside requests.
-    fn join_logs(&mut self, lanes: Vec<Self>) {
-        if lanes.iter().any(|lane| !lane.drafts_by_request.is_empty()) {
-            let drafts = |place: usize| lanes[place % lanes.len()].drafts_of(place / lanes.len());
-            let most = lanes.iter().map(|lane| lane.drafts_by_request.len()).max().unwrap_or(0);
-            self.drafts_by_request = (0..most * lanes.len()).map(drafts).collect();
-        }
-        self.adapters.join(lanes.iter().map(|lane| &lane.adapters));
-        for lane in lanes {
-            self.gaps.join_with(lane.gaps);
-            self.tokens_by_second.join(&lane.tokens_by_second);
-            self.drafts.add(&lane.drafts);
-            self.cut.join(lane.cut);
-            self.steps += lane.steps;
-            self.carried.join(&lane.carried);
-            self.timeline.join(lane.timeline);
-            let first = lane.lane.first as usize;
-            for (place, replica) in lane.replicas.into_iter().enumerate() {
-                if self.replicas.len() <= first + place {
-                    self.replicas.resize(first + place + 1, ReplicaLog::default());
-                }
-                self.replicas[first + place] = replica;
-            }
-            self.end = self.end.max(lane.end);
         }
     }
 }

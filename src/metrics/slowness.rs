@@ -1,5 +1,6 @@
 //! When replicas were slow: their steps, or their NICs.
 
+use crate::cluster::Stage;
 use crate::ids::InstanceId;
 use crate::sim::{Occurrence, Slowness};
 use crate::units::SimTime;
@@ -14,7 +15,12 @@ pub struct SlownessLog {
 impl SlownessLog {
     /// A replica becomes slow, or is no longer.
     pub(super) fn hear(&mut self, at: SimTime, what: &Occurrence<'_>) {
-        let Occurrence::Slowed(instance, slowness, is_slow) = *what else { return };
+        let (instance, slowness, is_slow) = match *what {
+            Occurrence::Slowed(instance, slowness, is_slow) => (instance, slowness, is_slow),
+            // What takes its place later is another machine.
+            Occurrence::Scaled(instance, Stage::Off) => (instance, Slowness::Steps, false),
+            _ => return,
+        };
         let is_it =
             |(other, of, _, until): &&mut (InstanceId, Slowness, SimTime, Option<SimTime>)| {
                 (*other, *of, *until) == (instance, slowness, None)
@@ -55,7 +61,10 @@ mod tests {
         ] {
             log.hear(at(second), &Occurrence::Slowed(InstanceId(instance), slowness, is_slow));
         }
+        log.hear(at(7.0), &Occurrence::Slowed(InstanceId(2), Slowness::Steps, true));
+        log.hear(at(8.0), &Occurrence::Scaled(InstanceId(2), Stage::Off));
         let spans = |id, slowness| log.spans(id, slowness, at(20.0));
+        assert_eq!(spans(2, Slowness::Steps), [(at(7.0), at(8.0))], "its machine was given back");
         assert_eq!(spans(0, Slowness::Steps), [(at(1.0), at(3.0)), (at(4.0), at(20.0))]);
         assert_eq!(spans(0, Slowness::Nics), [(at(2.0), at(20.0))]);
         assert_eq!(spans(1, Slowness::Steps), [(at(5.0), at(20.0))]);

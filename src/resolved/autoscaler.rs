@@ -165,8 +165,7 @@ fn signal(at: &str, autoscaler: &AutoscalerConfig, rules: &mut Rules) {
             rules.share(&path("target"), target);
             let holds = spare > 0.0 && spare < 1.0;
             rules.check(holds, &path("spare"), "above 0 and below 1", spare);
-            // It differs from what it is where nothing is said.
-            if (autoscaler.tolerance - 0.1).abs() > 0.0 {
+            if autoscaler.tolerance.to_bits() != AutoscalerConfig::TOLERANCE.to_bits() {
                 let message =
                     "has no effect with `slo_headroom`, whose margin is `spare`; leave it out";
                 rules.broken(&format!("{at}.tolerance"), message);

@@ -23,7 +23,7 @@ pub struct AutoscalerConfig {
     /// What it looks at.
     pub signal: SignalConfig,
     /// Of the target, how far the signal may be off before anything is changed.
-    #[serde(default = "tenth")]
+    #[serde(default = "tolerance")]
     pub tolerance: f64,
     /// How often it looks, in seconds.
     #[serde(default = "quarter_minute")]
@@ -53,6 +53,9 @@ pub struct AutoscalerConfig {
 }
 
 impl AutoscalerConfig {
+    /// How far the signal may be off where nothing is said.
+    pub const TOLERANCE: f64 = 0.1;
+
     /// Replicas that serve when the run begins.
     pub fn initial(&self) -> u32 {
         self.initial_replicas.unwrap_or(self.min_replicas)
@@ -169,8 +172,8 @@ fn one() -> u32 {
     1
 }
 
-fn tenth() -> f64 {
-    0.1
+fn tolerance() -> f64 {
+    AutoscalerConfig::TOLERANCE
 }
 
 fn quarter_minute() -> f64 {
