@@ -117,6 +117,8 @@ pub struct Instance {
     /// How many of the steps that were in flight when the run was planned are told one by one: those up to
     /// the last that does more than decode.
     run_lead: usize,
+    /// The first steps of the run of which it is told what they have its cache forget.
+    run_foretold: usize,
     /// Whether outcomes without consequences may be told late.
     tells_late: bool,
     /// When something may come from outside next, as far as the driver knows.
@@ -168,6 +170,7 @@ impl Instance {
             run_host: HostPart::default(),
             run_length: RunLength::default(),
             run_lead: 0,
+            run_foretold: 0,
             tells_late: false,
             next_input: SimTime::MAX,
             last_completion: SimTime::ZERO,

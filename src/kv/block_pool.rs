@@ -25,11 +25,13 @@
 //! * An extent grows only while one request holds it, all of it, and none of its branch was cached
 //!   after it, so that what it gains was cached last.
 
+mod told;
+
 use super::content_tree::{BranchId, ContentTree, Place};
-use super::events::{CacheEvent, EventLog};
 use super::given_up::GivenUp;
 use super::lists::{Ends, Links, NONE};
 use super::{BlockHash, BlockTable, Hits};
+use told::Events;
 
 /// The number of a block in its pool; 0 is the reserved null block.
 pub type BlockId = u32;
@@ -104,13 +106,6 @@ pub struct BlockPool {
     events: Option<Box<Events>>,
 }
 
-/// What is told of its content, and what of it has gone since.
-#[derive(Debug, Clone)]
-struct Events {
-    log: EventLog,
-    gone: GivenUp,
-}
-
 impl BlockPool {
     /// A pool of `blocks` blocks, the null block included.
     ///
@@ -144,25 +139,6 @@ impl BlockPool {
     /// The chunks that it has forgotten since it was asked last, first to last.
     pub(super) fn take_given_up(&mut self) -> Vec<BlockHash> {
         self.given_up.as_mut().map(|given_up| given_up.take()).unwrap_or_default()
-    }
-
-    /// Tells from now on what it caches and forgets, of blocks of so many tokens.
-    pub(super) fn tell_events(&mut self, block_size: u32) {
-        let (log, gone) = (EventLog::default(), GivenUp::new(block_size));
-        self.events = Some(Box::new(Events { log, gone }));
-    }
-
-    /// What it has cached and forgotten since this was asked last.
-    pub(super) fn take_events(&mut self) -> Vec<CacheEvent> {
-        self.events.as_mut().map(|events| events.log.take()).unwrap_or_default()
-    }
-
-    /// The blocks of a table from this one up to the last that has a name are found, or can be from now on.
-    fn tell_stored(&mut self, table: &mut BlockTable, from: u32) {
-        let Some(events) = &mut self.events else { return };
-        let BlockTable { hasher, names, named, .. } = table;
-        hasher.extend(*named * hasher.block_size + hasher.ahead(), names);
-        events.log.stored(hasher, names, (from, *named));
     }
 
     /// Blocks that no request holds.
@@ -212,6 +188,7 @@ impl BlockPool {
 
     pub(super) fn hold(&mut self, table: &mut BlockTable, hits: &Hits) {
         debug_assert!(table.is_empty(), "hits are the beginning of a sequence");
+        debug_assert!(self.has_taken_foretold(), "blocks that will be taken are held");
         self.version += 1;
         // From the last to the first: a split leaves the front of an extent its index.
         for &hit in hits.found.iter().rev() {
@@ -233,10 +210,17 @@ impl BlockPool {
         self.tell_stored(table, 0);
     }
 
-    /// Plain blocks that are taken before others.
+    /// Plain blocks that are taken before others, behind those of which it has told what they forget.
     pub(super) fn takes_without_loss(&self) -> u32 {
-        let next = &self.extents[self.queue.first as usize];
-        if self.queue.first != NONE && next.is_plain() { next.blocks } else { 0 }
+        let mut told = self.events.as_ref().map_or(0, |events| events.foretold);
+        for id in self.links.iter(self.queue) {
+            let extent = &self.extents[id as usize];
+            if told < extent.blocks {
+                return if extent.is_plain() { extent.blocks - told } else { 0 };
+            }
+            told -= extent.blocks;
+        }
+        0
     }
 
     /// Takes the next free blocks as plain ones; their old content is forgotten.
@@ -260,9 +244,13 @@ impl BlockPool {
                 let end = extent.end();
                 self.tree.give_up(branch, end..end + taken, given_up);
             }
-            if let Some(events) = self.events.as_mut().filter(|_| !is_plain) {
+            if let Some(events) = &mut self.events {
+                let told = events.foretold.min(taken);
+                events.foretold -= told;
                 let end = self.extents[id as usize].end();
-                self.tree.give_up(branch, end..end + taken, &mut events.gone);
+                if !is_plain && told < taken {
+                    self.tree.give_up(branch, end..end + taken - told, &mut events.gone);
+                }
             }
             if blocks == 0 {
                 self.links.unlink(&mut self.queue, id);
@@ -275,9 +263,7 @@ impl BlockPool {
         self.free -= count;
         self.plain += count;
         if let Some(events) = &mut self.events {
-            let mut gone = events.gone.take();
-            gone.reverse();
-            events.log.removed(gone);
+            events.tell_gone();
         }
     }
 
@@ -418,6 +404,7 @@ impl BlockPool {
         if count == 0 {
             return;
         }
+        debug_assert!(self.has_taken_foretold(), "blocks stand before those that will be taken");
         self.free += count;
         let end = match side {
             Side::Front => self.queue.first,

@@ -230,6 +230,18 @@ impl KvPool {
         }
     }
 
+    /// So many further blocks are going to be [taken](Self::take_plain) before anything else happens to the pool: tells
+    /// what they forget as if they were taken now.
+    ///
+    /// # Panics
+    /// When blocks have numbers: they are not told of.
+    pub fn foretell(&mut self, count: u32) {
+        match self {
+            Self::Counted(pool) => pool.foretell(count),
+            Self::Numbered(_) | Self::Grouped(_) => panic!("blocks with numbers are not told of"),
+        }
+    }
+
     /// Blocks that can be taken before content is forgotten, as far as is known.
     pub fn takes_without_loss(&self) -> u32 {
         match self {

@@ -77,11 +77,14 @@ impl<W: Source> Simulation<W> {
             if !quotes && now <= self.forgets_from[instance.index()] {
                 continue;
             }
-            let place = (instance, &mut self.cluster.instances[instance.index()]);
-            if let Some(at) = drive::interrupt(place, now, observer) {
-                self.awaken(at, instance);
+            // Steps that go on as planned are not planned anew.
+            if quotes || !self.cluster.instances[instance.index()].tell_forgotten(now) {
+                let place = (instance, &mut self.cluster.instances[instance.index()]);
+                if let Some(at) = drive::interrupt(place, now, observer) {
+                    self.awaken(at, instance);
+                }
+                self.cluster.instances[instance.index()].show_cache(Some(quoted));
             }
-            self.cluster.instances[instance.index()].show_cache(Some(quoted));
             self.tell_of_cache(now, instance, now);
             self.foresee(instance);
         }

@@ -23,7 +23,7 @@ impl Instance {
         tells
     }
 
-    /// The decision time of the first step planned ahead that may have it forget something;
+    /// The decision time of the first step planned ahead that may have it forget something which is not told;
     /// [`MAX`](SimTime::MAX) if there is none.
     pub fn forgets_from(&self) -> SimTime {
         if self.run.is_empty() {
@@ -31,12 +31,29 @@ impl Instance {
         }
         let cache = self.scheduler.prefix_cache();
         let mut lossless = cache.map_or(0, CachesPrefixes::takes_without_loss);
-        let loses = self.run.iter().find(|step| {
+        let loses = self.run[self.run_foretold..].iter().find(|step| {
             let left = lossless.checked_sub(step.claims);
             lossless = left.unwrap_or(0);
             left.is_none()
         });
         loses.map_or(SimTime::MAX, |step| step.boundary)
+    }
+
+    /// Tells what its cache has forgotten by `now` in steps planned ahead, and whether it can. These go on as planned.
+    pub fn tell_forgotten(&mut self, now: SimTime) -> bool {
+        // Steps in flight that end before the run are told first.
+        if self.run_lead > 0 {
+            return false;
+        }
+        let decided = self.run.partition_point(|step| step.boundary < now);
+        let new = self.run.get(self.run_foretold..decided).unwrap_or_default();
+        let blocks = new.iter().map(|step| step.claims).sum();
+        let cache = self.scheduler.prefix_cache_mut();
+        let tells = cache.is_some_and(|cache| cache.foretell(blocks));
+        if tells {
+            self.run_foretold = self.run_foretold.max(decided);
+        }
+        tells
     }
 
     /// What that is since it was asked last, in order.

@@ -170,6 +170,7 @@ impl Instance {
         steps: usize,
         tell: &mut impl FnMut(&Self, EngineEvent<'_>),
     ) {
+        debug_assert!(self.run_foretold <= steps, "what is told of has happened");
         let run = std::mem::take(&mut self.run);
         let lead = std::mem::take(&mut self.run_lead).min(steps);
         for index in 0..lead {
@@ -183,6 +184,7 @@ impl Instance {
         }
         self.run = run;
         self.run.clear();
+        self.run_foretold = 0;
     }
 
     /// Takes in steps of the run, where the outcome at the first boundary was told before, or not.

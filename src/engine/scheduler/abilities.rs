@@ -99,6 +99,10 @@ pub trait CachesPrefixes {
 
     /// What that is since it was asked last, in order.
     fn take_events(&mut self) -> Vec<CacheEvent>;
+
+    /// Quiet steps that are not told of yet have taken so many further KV blocks: tells what that has it forget, and
+    /// whether it can.
+    fn foretell(&mut self, blocks: u32) -> bool;
 }
 
 /// The answers of a [`Schedule`](super::Schedule) that has none of these.

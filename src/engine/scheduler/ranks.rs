@@ -270,4 +270,8 @@ impl CachesPrefixes for Ranks {
     fn take_events(&mut self) -> Vec<CacheEvent> {
         Vec::new()
     }
+
+    fn foretell(&mut self, _: u32) -> bool {
+        false
+    }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::ids::RequestId;
 use crate::kv::events::Listener;
-use crate::kv::{ChainHasher, KvPool, Lookahead, NumberedPool};
+use crate::kv::{CacheEvent, ChainHasher, KvPool, Lookahead, NumberedPool};
 use crate::request::{Content, Segment};
 use crate::rng::mix;
 
@@ -316,6 +316,44 @@ fn who_hears_of_blocks_knows_what_is_found() {
     pool.release(&mut other);
     pool.forget_cached();
     assert_eq!(pool.take_events(), [CacheEvent::Cleared]);
+}
+
+proptest! {
+    #[test]
+    fn what_is_foretold_is_told_as_if_it_had_happened(seed: u64, blocks in 8_u32..60) {
+        let mut pair = Pair::new(blocks, Lookahead::None);
+        assert!(pair.pools[0].tell_events(BLOCK_SIZE));
+        let mut draw = Draw(seed);
+        for step in 0..100 {
+            pair.step(step, &mut draw, &format!("step {step}"));
+            pair.pools[0].take_events();
+            // The same blocks are taken at once, and told of in three parts before they are.
+            let parts = [(); 3].map(|()| draw.below(4) as u32);
+            let count: u32 = parts.iter().sum();
+            if count > pair.pools[0].free() {
+                continue;
+            }
+            let (mut taken, mut foretold) = (pair.pools[0].clone(), pair.pools[0].clone());
+            let removed = |events: Vec<CacheEvent>| {
+                let names = events.into_iter().flat_map(|event| match event {
+                    CacheEvent::Removed { names } => names,
+                    other => panic!("{other:?} is no removal"),
+                });
+                names.collect::<Vec<_>>()
+            };
+            taken.take_plain(count);
+            parts.iter().for_each(|part| foretold.foretell(*part));
+            let early = removed(foretold.take_events());
+            let left = taken.takes_without_loss();
+            prop_assert_eq!(foretold.takes_without_loss(), left, "step {}", step);
+            prop_assert_eq!(&early, &removed(taken.take_events()), "step {}", step);
+            let more = (foretold.free() - count).min(2);
+            foretold.take_plain(count + more);
+            taken.take_plain(more);
+            prop_assert_eq!(removed(foretold.take_events()), removed(taken.take_events()));
+            pair.pools[0].take_events();
+        }
+    }
 }
 
 proptest! {

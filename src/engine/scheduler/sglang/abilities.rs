@@ -106,6 +106,11 @@ impl CachesPrefixes for Sglang {
         self.cache.take_events()
     }
 
+    // What its tree gives up for a step depends on the pages that are free.
+    fn foretell(&mut self, _: u32) -> bool {
+        false
+    }
+
     // An answer joins the tree when it is whole.
     fn show(&mut self, _: Option<&[Segment]>) {}
 }

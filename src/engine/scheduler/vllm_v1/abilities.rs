@@ -151,4 +151,9 @@ impl CachesPrefixes for VllmV1 {
     fn take_events(&mut self) -> Vec<CacheEvent> {
         self.pool.take_events()
     }
+
+    fn foretell(&mut self, blocks: u32) -> bool {
+        self.pool.foretell(blocks);
+        true
+    }
 }
