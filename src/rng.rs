@@ -30,6 +30,7 @@ impl Seed {
 
 /// The finaliser of splitmix64 over a golden-ratio step: every input bit reaches every output bit
 /// (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+#[inline]
 pub const fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

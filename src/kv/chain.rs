@@ -1,66 +1,14 @@
-//! Names for the content of full blocks, chained: equal names mean equal content from the first
-//! token of the sequence on (vLLM 0.33.0, `vllm/v1/core/kv_cache_utils.py`,
-//! `hash_block_tokens`).
+//! Names the blocks of one sequence.
 //!
 //! Tokens are known by stream and position ([`Segment`]), so a block is hashed by its runs, in
 //! O(runs) whatever the block size. Names are 64 bits: among a million blocks an accidental match
 //! has a chance of 5·10⁻¹⁴ per lookup.
 
+use super::BlockHash;
+use super::names::{BlockRuns, Chain};
 use super::token_runs::{Cursor, TokenRuns};
 use crate::ids::{AdapterId, RequestId};
 use crate::request::{Content, Segment};
-use crate::rng::mix;
-
-/// The name of a block's content and of everything before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BlockHash(u64);
-
-impl BlockHash {
-    /// A name of its own for a number.
-    pub const fn of(name: u64) -> Self {
-        Self(mix(name))
-    }
-
-    /// The name as a number.
-    pub const fn number(self) -> u64 {
-        self.0
-    }
-
-    /// What stands before the first block of a sequence: sequences of other adapters or salts share no name.
-    pub fn namespace(salt: u64, adapter: Option<AdapterId>) -> Self {
-        Self::of(salt).then(adapter.map_or(0, |adapter| 1 + u64::from(adapter.0)))
-    }
-
-    /// The name that is this number.
-    pub(super) const fn numbered(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// The name is turned, so that no value cancels the one that it was made of.
-    const fn then(self, value: u64) -> Self {
-        Self(mix(self.0.rotate_left(32) ^ mix(value)))
-    }
-
-    /// The same with tokens of a stream, which is mixed already, at a place. Stream and place are
-    /// mixed without the name before; only the last mix waits for that.
-    const fn then_run(self, stream: u64, place: u64) -> Self {
-        Self(mix(self.0.rotate_left(32) ^ stream.rotate_left(16) ^ mix(place)))
-    }
-
-    /// The name of the same content in the blocks of a group of layers.
-    pub(super) const fn in_group(self, group: usize) -> Self {
-        self.then(group as u64)
-    }
-
-    pub(super) fn absorb(self, run: Segment) -> Self {
-        self.then_run(mix(run.stream), place(run.start, run.len))
-    }
-}
-
-/// Tokens of a stream: the first one, and how many there are.
-fn place(start: u32, len: u32) -> u64 {
-    u64::from(start) << 32 | u64::from(len)
-}
 
 /// Whether a block's name also covers the first token of the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +27,8 @@ pub struct ChainHasher {
     lookahead: Lookahead,
     /// What sets sequences of other adapters or salts apart.
     pub(super) namespace: BlockHash,
-    /// The name of the last block named, and the first token behind it.
-    parent: BlockHash,
+    /// The last block named, and the first token behind it.
+    chain: Chain,
     next: Cursor,
     named: u32,
 }
@@ -104,7 +52,7 @@ impl ChainHasher {
             block_size,
             lookahead,
             namespace,
-            parent: namespace,
+            chain: Chain::behind(namespace),
             named: 0,
         }
     }
@@ -112,18 +60,19 @@ impl ChainHasher {
     /// The same by what a sequence is made of, without tokens ahead.
     pub(super) fn over(tokens: TokenRuns, namespace: BlockHash, block_size: u32) -> Self {
         let (next, lookahead) = (tokens.start(), Lookahead::None);
-        Self { tokens, block_size, lookahead, namespace, parent: namespace, next, named: 0 }
+        let chain = Chain::behind(namespace);
+        Self { tokens, block_size, lookahead, namespace, chain, next, named: 0 }
     }
 
-    /// The same, as the block of this name is the last before a token, and so many tokens stand before that.
-    pub(super) fn behind(self, parent: BlockHash, next: Cursor, tokens: u32) -> Self {
-        Self { parent, next, named: tokens / self.block_size, ..self }
+    /// The same, as this block is the last before a token, and so many tokens stand before that.
+    pub(super) fn behind(self, chain: Chain, next: Cursor, tokens: u32) -> Self {
+        Self { chain, next, named: tokens / self.block_size, ..self }
     }
 
-    /// The name of the block before a token, if that is the last one named.
-    pub(super) fn parent_of(&self, at: Cursor) -> Option<BlockHash> {
+    /// The block before a token, if that is the last one named.
+    pub(super) fn chain_to(&self, at: Cursor) -> Option<Chain> {
         let is_next = || self.tokens.position(at) == self.named * self.block_size;
-        (self.named > 0 && is_next()).then_some(self.parent)
+        (self.named > 0 && is_next()).then_some(self.chain)
     }
 
     /// The runs of the prompt, where it shares with others.
@@ -151,46 +100,37 @@ impl ChainHasher {
             let run = self.tokens.piece(self.next, u32::MAX);
             let whole = run.len.saturating_sub(self.ahead()) / self.block_size;
             if whole == 0 {
-                self.parent = self.name(self.parent, self.next);
+                let block = self.block(self.chain.last(), self.next);
+                names.push(self.chain.push(block, self.block_size));
                 self.next = self.tokens.skip(self.next, self.block_size);
                 self.named += 1;
-                names.push(self.parent);
                 continue;
             }
             // All of one segment.
             let whole = whole.min(nameable - self.named);
-            let len = self.block_size + self.ahead();
-            let (stream, mut parent) = (mix(run.stream), self.parent);
-            let (mut at, block) = (place(run.start, len), place(self.block_size, 0));
-            names.extend((0..whole).map(|_| {
-                parent = parent.then_run(stream, at);
-                at = at.wrapping_add(block);
-                parent
-            }));
-            self.parent = parent;
+            let first = Segment { len: self.block_size + self.ahead(), ..run };
+            names.extend(self.chain.push_run(first, self.block_size, whole));
             self.next = self.tokens.skip(self.next, whole * self.block_size);
             self.named += whole;
         }
     }
 
-    /// The name of the block that begins at a place, behind one of the name `parent`.
-    pub(super) fn name(&self, parent: BlockHash, mut at: Cursor) -> BlockHash {
-        let mut name = parent;
+    /// A name for the block that begins at a place, whatever is before it.
+    pub(super) fn own_name(&self, at: Cursor) -> BlockHash {
+        self.block(self.namespace, at).name()
+    }
+
+    /// The block that begins at a place, behind one of the name `before`.
+    fn block(&self, before: BlockHash, mut at: Cursor) -> BlockRuns {
+        let mut block = BlockRuns::behind(before);
         let mut left = self.block_size + self.ahead();
-        let mut run = Segment { len: 0, ..self.tokens.piece(at, left) };
         while left > 0 {
             let piece = self.tokens.piece(at, left);
-            // Runs that continue one another are joined, so that equal tokens have equal names
-            // however the workload cut them into segments.
-            if run.is_continued_by(&piece) {
-                run.len += piece.len;
-            } else {
-                name = name.absorb(std::mem::replace(&mut run, piece));
-            }
+            block.add(piece);
             left -= piece.len;
             at = self.tokens.skip(at, piece.len);
         }
-        name.absorb(run)
+        block
     }
 }
 
@@ -229,11 +169,10 @@ mod tests {
             let content = Content { salt: 0, segments: Some(segments.into()) };
             let prompt = lens.iter().sum();
             let mut hasher = ChainHasher::new(RequestId(0), &content, prompt, None, 4, ahead);
-            let (mut name, mut at, mut each) = (hasher.parent, hasher.next, Vec::new());
+            let (mut chain, mut at, mut each) = (hasher.chain, hasher.next, Vec::new());
             for _ in 0..hasher.nameable(prompt + 9) {
-                name = hasher.name(name, at);
+                each.push(chain.push(hasher.block(chain.last(), at), 4));
                 at = hasher.tokens.skip(at, 4);
-                each.push(name);
             }
             let mut names = Vec::new();
             hasher.extend(prompt / 2, &mut names);

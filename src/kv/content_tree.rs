@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::given_up::GivenUp;
 use super::lists::{Ends, NONE};
+use super::names::Chain;
 use super::token_runs::{Cursor, TokenRuns};
 use super::{BlockHash, ChainHasher};
 
@@ -36,17 +37,18 @@ impl Place {
 
 #[derive(Debug, Clone)]
 struct Branch {
-    /// The sequence that brought it, and its first token there.
+    /// The sequence that brought it, and its first token there, with how many are before that.
     tokens: TokenRuns,
     start: Cursor,
+    position: u32,
     blocks: u32,
     /// What sets sequences of other adapters or salts apart, and the tokens of a block.
     namespace: BlockHash,
     block_size: u32,
     /// Where it stands, and the name of its first block there.
     origin: (Place, BlockHash),
-    /// The name of the block before its first one, where that was known.
-    parent: Option<BlockHash>,
+    /// The block before its first one, where its name was known.
+    before: Option<Chain>,
     /// The extents that hold blocks of it, in the order in which they were cached.
     copies: Ends,
 }
@@ -114,10 +116,18 @@ impl ContentTree {
         let origin = Self::origin(hasher, cursor, at);
         let (tokens, copies) = (hasher.tokens.clone(), Ends::default());
         let (namespace, block_size) = (hasher.namespace, hasher.block_size);
-        let (start, parent) = (cursor, hasher.parent_of(cursor));
-        let branch =
-            Branch { tokens, start, blocks, namespace, block_size, origin, parent, copies };
-        let branch = self.add(branch);
+        let (start, before) = (cursor, hasher.chain_to(cursor));
+        let branch = self.add(Branch {
+            position: tokens.position(start),
+            tokens,
+            start,
+            blocks,
+            namespace,
+            block_size,
+            origin,
+            before,
+            copies,
+        });
         self.by_origin.insert(origin, branch);
         Place { branch, block: 0 }
     }
@@ -128,10 +138,9 @@ impl ContentTree {
     /// When there is no such branch.
     pub(super) fn give_up(&self, branch: BranchId, blocks: Range<u32>, given_up: &mut GivenUp) {
         let branch = self.branches[branch as usize].as_ref().expect("the branch of an extent");
-        let before = branch.tokens.position(branch.start);
-        let token = |block: u32| before + block * branch.block_size;
+        let token = |block: u32| branch.position + block * branch.block_size;
         let lost = token(blocks.start)..token(blocks.end);
-        let begin = branch.parent.map(|parent| (parent, branch.start, before));
+        let begin = branch.before.map(|chain| (chain, branch.start, branch.position));
         let begin = begin.filter(|_| branch.block_size == given_up.chunk_tokens());
         given_up.add((&branch.tokens, branch.namespace), begin, lost);
     }
@@ -178,7 +187,7 @@ impl ContentTree {
     }
 
     fn origin(hasher: &ChainHasher, cursor: Cursor, at: Place) -> (Place, BlockHash) {
-        (at, hasher.name(hasher.namespace, cursor))
+        (at, hasher.own_name(cursor))
     }
 
     fn add(&mut self, branch: Branch) -> BranchId {

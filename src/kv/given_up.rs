@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::names::Chain;
 use super::token_runs::{Cursor, TokenRuns};
 use super::{BlockHash, ChainHasher};
 
@@ -27,11 +28,11 @@ impl GivenUp {
     }
 
     /// These tokens of a sequence are forgotten, whole blocks. They begin at the token of `begin` or behind it, where
-    /// the name of the chunk before that is given, and how many tokens stand before it.
+    /// the chunk before that is given, and how many tokens stand before it.
     pub(super) fn add(
         &mut self,
         (sequence, namespace): (&TokenRuns, BlockHash),
-        begin: Option<(BlockHash, Cursor, u32)>,
+        begin: Option<(Chain, Cursor, u32)>,
         lost: Range<u32>,
     ) {
         let chunks =
@@ -45,8 +46,8 @@ impl GivenUp {
         if !self.latest.as_ref().is_some_and(is_latest) {
             let mut hasher = ChainHasher::over(sequence.clone(), namespace, self.chunk_tokens);
             let mut unknown = 0;
-            if let Some((parent, next, tokens)) = begin {
-                hasher = hasher.behind(parent, next, tokens);
+            if let Some((chain, next, tokens)) = begin {
+                hasher = hasher.behind(chain, next, tokens);
                 unknown = (tokens / self.chunk_tokens) as usize;
             }
             let mut known = self.latest.take().map(|(_, known, _)| known).unwrap_or_default();

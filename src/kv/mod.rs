@@ -21,6 +21,7 @@ mod groups;
 mod hybrid_radix;
 mod known;
 mod lists;
+mod names;
 mod numbered_pool;
 mod pool;
 mod radix;
@@ -30,7 +31,7 @@ mod tree_keys;
 
 pub use block_pool::{BlockId, BlockPool};
 pub use block_table::{BlockTable, Hits};
-pub use chain::{BlockHash, ChainHasher, Lookahead};
+pub use chain::{ChainHasher, Lookahead};
 pub use chunks::ChunkNames;
 pub use events::CacheEvent;
 pub use groups::{Demand, GroupedPool};
@@ -39,6 +40,7 @@ pub use hybrid_radix::{
     Windows,
 };
 pub use known::CacheContent;
+pub use names::BlockHash;
 pub use numbered_pool::NumberedPool;
 pub use pool::KvPool;
 pub use radix::{NodeId, Prefix, RadixTree};

@@ -69,6 +69,7 @@ impl TokenRuns {
     }
 
     /// The segment after the prompt's last is the answer.
+    #[inline]
     fn segment(&self, index: usize) -> Segment {
         let answer =
             Segment { stream: Segment::answer_stream(self.request), start: 0, len: u32::MAX };

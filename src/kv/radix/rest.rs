@@ -1,6 +1,7 @@
 //! A place in a sequence of tokens, and what follows it.
 
 use crate::kv::BlockHash;
+use crate::kv::names::BlockRuns;
 use crate::request::Segment;
 
 /// What is left of a sequence of tokens.
@@ -65,25 +66,14 @@ impl<'a> Rest<'a> {
         common
     }
 
-    /// The name of these tokens behind what has the name `before`. Runs that continue one another are joined, as
-    /// [`ChainHasher`](crate::kv::ChainHasher) joins them: equal tokens have equal names wherever they are named.
-    pub(super) fn name(mut self, before: BlockHash) -> BlockHash {
-        let mut name = before;
-        let mut joined: Option<Segment> = None;
+    /// These tokens as a page behind what has the name `before`.
+    pub(super) fn block(mut self, before: BlockHash) -> BlockRuns {
+        let mut block = BlockRuns::behind(before);
         while let Some(run) = self.run() {
             self.skip(run.len);
-            joined = match joined {
-                Some(last) if last.is_continued_by(&run) => {
-                    Some(Segment { len: last.len + run.len, ..last })
-                }
-                Some(last) => {
-                    name = name.absorb(last);
-                    Some(run)
-                }
-                None => Some(run),
-            };
+            block.add(run);
         }
-        joined.map_or(name, |last| name.absorb(last))
+        block
     }
 
     pub(in crate::kv) fn collect_into(mut self, key: &mut Vec<Segment>) {

@@ -2,20 +2,58 @@
 
 use rustc_hash::FxHashMap;
 
+use super::nodes::Node;
 use super::{NodeId, RadixTree, Rest};
 use crate::ids::RequestId;
 use crate::kv::events::EventLog;
+use crate::kv::names::Chain;
 use crate::kv::{BlockHash, CacheEvent};
+use crate::request::Segment;
 use crate::rng::mix;
 
 /// The pages of the nodes that can be found, and what became of them.
 #[derive(Debug, Clone)]
 pub(super) struct Told {
     log: EventLog,
-    /// By node, the names of its pages.
-    names: FxHashMap<NodeId, Vec<BlockHash>>,
+    nodes: FxHashMap<NodeId, Pages>,
     /// Whose tokens come next.
     request: RequestId,
+}
+
+/// The pages of a node.
+#[derive(Debug, Clone)]
+struct Pages {
+    names: Vec<BlockHash>,
+    /// What is before the first of them, if they are named by that.
+    begin: Option<Chain>,
+    /// The last of them.
+    end: Chain,
+}
+
+impl Pages {
+    /// Pages of names that say nothing.
+    fn of(names: Vec<BlockHash>) -> Self {
+        let last = names.last().copied().unwrap_or(BlockHash::numbered(0));
+        Self { names, begin: None, end: Chain::behind(last) }
+    }
+
+    /// These tokens, page by page, behind what is before them.
+    fn behind(begin: Chain, mut rest: Rest<'_>, size: u32) -> Self {
+        let mut end = begin;
+        let mut names = Vec::with_capacity((rest.left / size) as usize);
+        while rest.left >= size {
+            let run = rest.run().expect("tokens are left");
+            let whole = run.len / size;
+            if whole == 0 {
+                names.push(end.push(rest.first(size).block(end.last()), size));
+                rest.skip(size);
+            } else {
+                names.extend(end.push_run(Segment { len: size, ..run }, size, whole));
+                rest.skip(whole * size);
+            }
+        }
+        Self { names, begin: Some(begin), end }
+    }
 }
 
 impl RadixTree {
@@ -26,14 +64,14 @@ impl RadixTree {
             return;
         }
         let mut told =
-            Told { log: EventLog::default(), names: FxHashMap::default(), request: RequestId(0) };
+            Told { log: EventLog::default(), nodes: FxHashMap::default(), request: RequestId(0) };
         // What it has already is known by names that nobody was told.
         for id in 1..self.nodes.len() as NodeId {
             let node = &self.nodes[id as usize];
             if node.is_named && node.tokens > 0 {
                 let pages = 0..u64::from(node.tokens / self.page_size);
                 let name = |page| BlockHash::of(mix(u64::from(id)) ^ page);
-                told.names.insert(id, pages.map(name).collect());
+                told.nodes.insert(id, Pages::of(pages.map(name).collect()));
             }
         }
         self.told = Some(Box::new(told));
@@ -55,15 +93,10 @@ impl RadixTree {
     pub(super) fn tell_added(&mut self, id: NodeId, namespace: u64, rest: Rest<'_>) {
         let Some(mut told) = self.told.take() else { return };
         let parent = self.nodes[id as usize].parent;
-        let before = told.names.get(&parent).and_then(|names| names.last()).copied();
-        let mut name = before.unwrap_or(BlockHash::numbered(namespace));
-        let mut names = Vec::with_capacity((rest.left / self.page_size) as usize);
-        let mut pages = rest;
-        while pages.left >= self.page_size {
-            name = pages.first(self.page_size).name(name);
-            names.push(name);
-            pages.skip(self.page_size);
-        }
+        let before = told.nodes.get(&parent).filter(|before| !before.names.is_empty());
+        let before = before.map(|before| before.end);
+        let begin = before.unwrap_or(Chain::behind(BlockHash::numbered(namespace)));
+        let pages = Pages::behind(begin, rest, self.page_size);
         let mut start = 0;
         let mut at = parent;
         while at != Self::ROOT {
@@ -73,30 +106,39 @@ impl RadixTree {
         told.log.add(CacheEvent::Stored {
             request: told.request,
             start,
-            parent: before,
-            names: names.clone(),
+            parent: before.map(Chain::last),
+            names: pages.names.clone(),
         });
-        told.names.insert(id, names);
+        told.nodes.insert(id, pages);
         self.told = Some(told);
     }
 
     /// A node has been cut in two: `front` has its first tokens.
     pub(super) fn tell_split(&mut self, id: NodeId, front: NodeId) {
-        let pages = self.nodes[front as usize].tokens / self.page_size;
         let Some(told) = &mut self.told else { return };
-        if let Some(names) = told.names.get_mut(&id) {
-            let back = names.split_off(pages as usize);
-            let names = std::mem::replace(names, back);
-            told.names.insert(front, names);
+        if let Some(pages) = told.nodes.get_mut(&id) {
+            let Node { key, tokens, .. } = &self.nodes[front as usize];
+            let count = tokens / self.page_size;
+            let back = pages.names.split_off(count as usize);
+            let names = std::mem::replace(&mut pages.names, back);
+            let first = match pages.begin {
+                Some(begin) => {
+                    let named = Pages::behind(begin, Rest::new(key, *tokens), self.page_size);
+                    pages.begin = Some(named.end);
+                    Pages { names, ..named }
+                }
+                None => Pages::of(names),
+            };
+            told.nodes.insert(front, first);
         }
     }
 
     /// A node is gone.
     pub(super) fn tell_removed(&mut self, id: NodeId) {
         if let Some(told) = &mut self.told
-            && let Some(names) = told.names.remove(&id)
+            && let Some(pages) = told.nodes.remove(&id)
         {
-            told.log.removed(names);
+            told.log.removed(pages.names);
         }
     }
 }
