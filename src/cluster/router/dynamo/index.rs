@@ -96,6 +96,15 @@ impl Node {
         guess
     }
 
+    /// How many of some blocks are the last ones before a place, the last first.
+    fn tail_in(&self, end: usize, blocks: &[u64]) -> usize {
+        if self.strays {
+            return 0;
+        }
+        let tail = self.blocks[..end].iter().rev().zip(blocks);
+        tail.take_while(|(one, other)| one == other).count()
+    }
+
     fn covered(&self, rank: Rank) -> usize {
         if self.full.contains(rank) {
             return self.blocks.len();
@@ -294,8 +303,11 @@ impl Index {
             };
             // Those that follow on the same edge go with it.
             let node = &self.edges[edge];
-            let mut end = node.covered(rank);
-            let places = blocks[at..].iter().map_while(|block| {
+            let covered = node.covered(rank);
+            let tail = node.tail_in(covered, &blocks[at..]);
+            let least = covered - tail;
+            let mut end = least;
+            let places = blocks[at + tail..].iter().map_while(|block| {
                 end = match node.just_before(end, *block) {
                     Some(at) => at,
                     None if self.is_elsewhere(rank, *block, edge) => return None,
@@ -303,8 +315,8 @@ impl Index {
                 };
                 Some(end)
             });
-            let (count, least) =
-                places.fold((0, usize::MAX), |(n, least), at| (n + 1, least.min(at)));
+            let known = (tail, if tail > 0 { least } else { usize::MAX });
+            let (count, least) = places.fold(known, |(n, least), at| (n + 1, least.min(at)));
             if count == 0 {
                 self.forget(rank, block);
                 at += 1;

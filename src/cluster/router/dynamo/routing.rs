@@ -243,7 +243,9 @@ impl Dynamo {
             let mut hasher = ChainHasher::new(id, content, prompt_tokens, adapter, size, ahead);
             hasher.extend(prompt_tokens, &mut self.names);
         }
-        let named = self.names.iter().map(|name| name.number()).collect();
+        self.numbers.clear();
+        self.numbers.extend(self.names.iter().map(|name| name.number()));
+        let named = self.numbers.as_slice().into();
         Ask {
             key: RequestKey(u64::from(request.id.0)),
             prompt_tokens: u64::from(request.prompt_tokens),
