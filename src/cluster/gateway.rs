@@ -403,7 +403,7 @@ impl Gateway {
         router: &mut Router,
         now: SimTime,
         instance: InstanceId,
-        events: Vec<(SimTime, CacheEvent)>,
+        events: impl IntoIterator<Item = (SimTime, CacheEvent)>,
     ) {
         if let Some(place) = self.place(instance) {
             router.hear(now, place, events);

@@ -61,6 +61,11 @@ impl GivenUp {
         }
     }
 
+    /// All until now, in the order in which they were given up.
+    pub(super) fn take_in_order(&mut self) -> Vec<BlockHash> {
+        std::mem::take(&mut self.names)
+    }
+
     /// All until now, so that of each sequence the first comes first; what was given up first comes last.
     pub(super) fn take(&mut self) -> Vec<BlockHash> {
         let mut names = std::mem::take(&mut self.names);

@@ -96,20 +96,15 @@ pub(super) struct Chain {
 /// Blocks of one run of tokens, one behind the other.
 #[derive(Debug, Clone, Copy)]
 struct BlocksOfRun {
+    /// What the next one is named by.
     seed: u64,
-    count: u64,
     /// The token behind them.
     stream: u64,
     next: u32,
 }
 
-impl BlocksOfRun {
-    /// The name of a block by its number: a sequence of splitmix64.
-    #[inline]
-    const fn name(seed: u64, number: u64) -> BlockHash {
-        BlockHash(mix(seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
-    }
-}
+/// From the seed of a block to that of the next one: a step of splitmix64.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Chain {
     /// Behind a name of which nothing else is known.
@@ -140,17 +135,17 @@ impl Chain {
         blocks: u32,
     ) -> impl Iterator<Item = BlockHash> + use<> {
         let goes_on = |run: &BlocksOfRun| (run.stream, run.next) == (first.stream, first.start);
-        let BlocksOfRun { seed, count, .. } =
-            self.run.filter(goes_on).unwrap_or_else(|| BlocksOfRun {
-                seed: self.last.absorb(first).number(),
-                count: 0,
-                stream: first.stream,
-                next: first.start,
-            });
-        let (names, next) = (count..count + u64::from(blocks), first.start + blocks * step);
-        self.last = BlocksOfRun::name(seed, names.end - 1);
-        self.run = Some(BlocksOfRun { seed, count: names.end, stream: first.stream, next });
-        names.map(move |number| BlocksOfRun::name(seed, number))
+        let before = self.run.filter(goes_on).map(|run| run.seed);
+        let mut seed = before.unwrap_or_else(|| self.last.absorb(first).number());
+        let behind = seed.wrapping_add(STEP.wrapping_mul(u64::from(blocks)));
+        let next = first.start.wrapping_add(blocks * step);
+        self.last = BlockHash::of(behind.wrapping_sub(STEP));
+        self.run = Some(BlocksOfRun { seed: behind, stream: first.stream, next });
+        (0..blocks).map(move |_| {
+            let name = BlockHash::of(seed);
+            seed = seed.wrapping_add(STEP);
+            name
+        })
     }
 }
 

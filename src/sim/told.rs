@@ -68,7 +68,16 @@ impl<W: Source> Simulation<W> {
     ) {
         // Of steps that are planned ahead it has not heard what they add to answers, and what they forget.
         let quotes = quoted.iter().any(|run| run.answer_of().is_some());
-        for instance in instances.map(InstanceId) {
+        let looks_at_all = quotes || self.steps_seen.is_some_and(|(at, _)| at == now);
+        let mut next = instances.start;
+        while next < instances.end {
+            if !looks_at_all {
+                let rest = &self.forgets_from[next as usize..instances.end as usize];
+                let Some(passed) = rest.iter().position(|from| now > *from) else { return };
+                next += passed as u32;
+            }
+            let instance = InstanceId(next);
+            next += 1;
             self.see_steps(now, instance, observer);
             // Steps that were planned may have been called off since.
             if !quotes && now > self.forgets_from[instance.index()] {
@@ -94,6 +103,7 @@ impl<W: Source> Simulation<W> {
     /// `SGLang` puts them into its tree as the step ends.
     fn tell_of_cache(&mut self, now: SimTime, instance: InstanceId, computed_at: SimTime) {
         let Some(told_until) = self.told_until.get_mut(instance.index()) else { return };
+        let role = self.cluster.role(instance);
         let engine = &mut self.cluster.instances[instance.index()];
         let mut events = engine.take_cache_events();
         if let Some(overheard) = self.overheard.get_mut(instance.index()) {
@@ -117,8 +127,7 @@ impl<W: Source> Simulation<W> {
             *told_until = at.max(*told_until);
             (*told_until, event)
         });
-        let timed = timed.collect();
-        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
+        match (role, &mut self.cluster.disaggregation) {
             (Role::Decode, Some(parts)) => parts.hear(now, instance, timed),
             _ => self.gateway.hear(&mut self.cluster.router, now, instance, timed),
         }

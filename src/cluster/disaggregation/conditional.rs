@@ -87,7 +87,12 @@ impl Disaggregation {
     }
 
     /// The cache of an instance that decodes has changed by `now`, or is going to, at these moments.
-    pub fn hear(&mut self, now: SimTime, decode: InstanceId, events: Vec<(SimTime, CacheEvent)>) {
+    pub fn hear(
+        &mut self,
+        now: SimTime,
+        decode: InstanceId,
+        events: impl IntoIterator<Item = (SimTime, CacheEvent)>,
+    ) {
         let decode = InstanceId(decode.0 - self.roles.entrances());
         self.gateway.hear(&mut self.decode_router, now, decode, events);
     }

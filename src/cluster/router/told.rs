@@ -66,11 +66,15 @@ impl Router {
         &mut self,
         now: SimTime,
         (model, instance): Of,
-        events: Vec<(SimTime, CacheEvent)>,
+        events: impl IntoIterator<Item = (SimTime, CacheEvent)>,
     ) {
         match self {
             Self::Dynamo(router) => router.hear(now, instance, events),
-            Self::PerModel(routers) => routers[model].hear(now, (0, instance), events),
+            Self::PerModel(routers) => {
+                if let Self::Dynamo(router) = &mut routers[model] {
+                    router.hear(now, instance, events);
+                }
+            }
             _ => {}
         }
     }

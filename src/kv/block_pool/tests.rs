@@ -328,7 +328,7 @@ proptest! {
             pair.step(step, &mut draw, &format!("step {step}"));
             pair.pools[0].take_events();
             // The same blocks are taken at once, and told of in three parts before they are.
-            let parts = [(); 3].map(|()| draw.below(4) as u32);
+            let parts = [(); 3].map(|()| draw.below(4));
             let count: u32 = parts.iter().sum();
             if count > pair.pools[0].free() {
                 continue;
@@ -342,7 +342,9 @@ proptest! {
                 names.collect::<Vec<_>>()
             };
             taken.take_plain(count);
-            parts.iter().for_each(|part| foretold.foretell(*part));
+            for part in parts {
+                foretold.foretell(part);
+            }
             let early = removed(foretold.take_events());
             let left = taken.takes_without_loss();
             prop_assert_eq!(foretold.takes_without_loss(), left, "step {}", step);

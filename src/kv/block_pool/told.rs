@@ -17,9 +17,7 @@ pub(super) struct Events {
 impl Events {
     /// Tells of what has gone, in the order in which it went.
     pub(super) fn tell_gone(&mut self) {
-        let mut gone = self.gone.take();
-        gone.reverse();
-        self.log.removed(gone);
+        self.log.removed(self.gone.take_in_order());
     }
 }
 

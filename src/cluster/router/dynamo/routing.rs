@@ -129,7 +129,12 @@ impl Dynamo {
     }
 
     /// It is told at `now` that the cache of an instance changes at these moments.
-    pub fn hear(&mut self, now: SimTime, instance: InstanceId, events: Vec<(SimTime, CacheEvent)>) {
+    pub fn hear(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        events: impl IntoIterator<Item = (SimTime, CacheEvent)>,
+    ) {
         let (rank, now) = (Rank(instance.0), now + self.clock.before);
         self.take_in(now);
         for (at, event) in events {

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Edge, Index};
 use crate::cluster::router::dynamo::Rank;
@@ -17,8 +17,8 @@ use crate::cluster::router::dynamo::Rank;
 pub(super) struct Known {
     /// The edge of each; where the rank is brief, of the last block that it covers of the edge.
     places: FxHashMap<u64, Edge>,
-    /// On how many edges it is brief.
-    brief: usize,
+    /// The edges on which it is brief.
+    brief: FxHashSet<Edge>,
     /// The edge on which it stored last.
     latest: Edge,
     /// Whether it may know of blocks on edges that no way from the root leads to.
@@ -30,7 +30,7 @@ impl Index {
     pub(super) fn find(&self, rank: Rank, block: u64, other: Option<&u64>) -> Option<Edge> {
         let known = self.known.get(rank.index())?;
         let place = known.places.get(&block);
-        if place.is_some() || known.brief == 0 {
+        if place.is_some() || known.brief.is_empty() {
             return place.copied();
         }
         let is_on = |edge: &Edge| {
@@ -40,7 +40,7 @@ impl Index {
         let other = other.and_then(|other| known.places.get(other)).copied();
         let guess = [Some(known.latest), other].into_iter().flatten().find(is_on);
         // A comparison for each block of the rank, where spelling out makes an entry of the table for each.
-        guess.or_else(|| known.places.values().copied().find(is_on))
+        guess.or_else(|| known.brief.iter().copied().find(is_on))
     }
 
     /// Whether a block of a rank is surely not on an edge, but on another one.
@@ -64,7 +64,7 @@ impl Index {
         if is_brief {
             known.places.remove(&node.blocks[new.start - 1]);
         } else {
-            known.brief += 1;
+            known.brief.insert(edge);
             node.brief.insert(rank);
             node.named += 1;
         }
@@ -89,7 +89,7 @@ impl Index {
         node.named += 1;
         let last = self.edges[edge].blocks.last().expect("an edge has blocks");
         known.places.insert(*last, edge);
-        known.brief += 1;
+        known.brief.insert(behind);
     }
 
     /// A rank knows each of these blocks to be on an edge.
@@ -147,11 +147,7 @@ impl Index {
     /// A rank that is brief somewhere knows each of its blocks from now on.
     pub(super) fn spell_out(&mut self, rank: Rank) {
         let known = &mut self.known[rank.index()];
-        if std::mem::take(&mut known.brief) == 0 {
-            return;
-        }
-        let is_brief = |edge: &&Edge| self.edges[**edge].brief.contains(rank);
-        let mut brief: Vec<_> = known.places.values().filter(is_brief).copied().collect();
+        let mut brief: Vec<_> = known.brief.drain().collect();
         brief.sort_unstable();
         for edge in brief {
             let node = &mut self.edges[edge];
@@ -180,7 +176,7 @@ impl Index {
             if let Some(last) = gone.start.checked_sub(1) {
                 known.places.insert(node.blocks[last], edge);
             } else {
-                known.brief -= 1;
+                known.brief.remove(&edge);
                 node.brief.remove(rank);
                 node.named -= 1;
             }
