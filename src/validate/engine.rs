@@ -283,7 +283,8 @@ fn sglang(
         context_length: settings.max_model_len,
         chunked_prefill_size: settings.chunked_prefill_size.map(chunk),
         max_prefill_tokens: settings.max_prefill_tokens.unwrap_or(default.max_prefill_tokens),
-        page_size: settings.page_size,
+        // The attention that they chose for such models, on Blackwell too, had pages of one token.
+        page_size: settings.page_size.or(is_plain.then_some(1)),
         schedule_conservativeness: settings
             .schedule_conservativeness
             .unwrap_or(default.schedule_conservativeness),

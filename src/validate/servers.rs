@@ -1,4 +1,4 @@
-//! What servers of published runs were, where their records leave it out and a log in the same repository tells it
+//! What servers of published runs were, where their records leave it out and a log or page in the same repository tells it
 //! (`profiles/servers.toml`).
 
 use std::sync::LazyLock;
@@ -22,12 +22,14 @@ struct File {
     servers: Vec<Server>,
 }
 
-/// The servers of one repository.
+/// The servers of one repository, or of one page of it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Server {
     /// `OWNER/NAME`, as records have it in `source.repo`.
     repository: String,
+    /// The page that records name, of a repository whose pages are of different servers.
+    path: Option<String>,
     /// The file that tells, and its commit.
     #[expect(dead_code, reason = "read by people alone")]
     log: String,
@@ -57,8 +59,13 @@ pub(super) fn assumed_gpu(record: &Record) -> Option<&'static str> {
 }
 
 fn of(record: &Record) -> Option<&'static Server> {
-    let repository = record.others.get("source")?.get("repo").and_then(Value::as_str)?;
-    SERVERS.iter().find(|server| server.repository == repository)
+    let source = record.others.get("source")?;
+    let named = |key: &str| source.get(key).and_then(Value::as_str);
+    let (repository, page) = (named("repo")?, named("path"));
+    let is_of = |server: &&Server| {
+        server.repository == repository && (server.path.is_none() || server.path.as_deref() == page)
+    };
+    SERVERS.iter().find(is_of)
 }
 
 #[cfg(test)]
@@ -67,6 +74,19 @@ mod tests {
 
     use super::*;
     use crate::validate::{names, version};
+
+    #[test]
+    fn a_page_tells_of_its_own_servers_alone() {
+        let of = |page: &str, told| {
+            let mut record = record("sgl-project/sgl-cookbook", "B200", told);
+            let source = record.others.get_mut("source").unwrap();
+            source["path"] = json!(format!("docs/autoregressive/NVIDIA/{page}.md"));
+            version::of(&record).map(|found| found.to_string())
+        };
+        assert_eq!(of("Nemotron3-Super", "main branch"), Some("0.5.9".to_owned()));
+        assert_eq!(of("Nemotron3-Super", "0.5.10"), Some("0.5.10".to_owned()));
+        assert_eq!(of("Nemotron3-Nano-Omni", "main branch"), None);
+    }
 
     fn record(repository: &str, gpu: &str, told_version: &str) -> Record {
         let record = json!({

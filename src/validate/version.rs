@@ -36,7 +36,7 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
-const OF_A_LOG: &str = "engine version not stated: that of a log beside the run";
+const OF_A_LOG: &str = "engine version not stated: that of a log or page beside the run";
 const OF_ITS_DAY: &str = "engine version not stated: the release of its day";
 
 /// The version that served a run: as its record names it, a log beside it, or else of its day; none where nothing tells.
