@@ -78,6 +78,7 @@ impl Server {
             Witness {
                 at: *at,
                 scatter: SCATTER * (count as f64).sqrt(),
+                is_other,
                 stranger: is_stranger.then(|| server.to_string()),
             }
         };
@@ -115,6 +116,8 @@ pub(super) struct Witness {
     pub(super) at: usize,
     /// How far it may be off, as a share.
     pub(super) scatter: f64,
+    /// Whether it is of another server: all its figures are off by what is that one's own.
+    pub(super) is_other: bool,
     /// The server that it is of, if it is doubted where it is far off.
     pub(super) stranger: Option<String>,
 }

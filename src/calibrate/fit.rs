@@ -1,5 +1,7 @@
 //! The fit itself, and what it says of its parameters.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
@@ -171,6 +173,39 @@ impl Fit {
 /// # Errors
 /// When there is nothing to fit, nothing to fit to, or a run that cannot be simulated.
 pub fn fit(parameters: &[Parameter], runs: &[Run<'_>]) -> Result<Fit, CalibrationError> {
+    searched(parameters, runs, |bottom, figure_count, simulations| {
+        let estimates = estimates(parameters, &bottom);
+        let values: Vec<f64> = estimates.iter().map(|estimate| estimate.value).collect();
+        let fitted = runs.par_iter().map(|run| figures(run, &values)).collect();
+        let misses = bottom.sum - bottom.at.norm_squared();
+        Fit {
+            inseparable: inseparable(parameters, &bottom.covariance),
+            covariance: rows(&(&bottom.covariance * bottom.variance)),
+            misfit: (misses / figure_count as f64).sqrt(),
+            estimates,
+            fitted,
+            simulations: simulations.load(Ordering::Relaxed),
+        }
+    })
+}
+
+/// The values of parameters that fit runs best, without how sure they are, which takes as many simulations again.
+///
+/// # Errors
+/// As of [`fit`].
+pub(super) fn best(
+    parameters: &[Parameter],
+    runs: &[Run<'_>],
+) -> Result<Vec<f64>, CalibrationError> {
+    searched(parameters, runs, |bottom, _, _| values(parameters, bottom.at.as_slice()))
+}
+
+/// Searches for the bottom of the squares, and tells of it, of the number of figures and of that of simulations.
+fn searched<T>(
+    parameters: &[Parameter],
+    runs: &[Run<'_>],
+    tell: impl FnOnce(Bottom<'_>, usize, &AtomicU64) -> T,
+) -> Result<T, CalibrationError> {
     if parameters.is_empty() {
         return Err(CalibrationError::NoParameters);
     }
@@ -180,10 +215,10 @@ pub fn fit(parameters: &[Parameter], runs: &[Run<'_>]) -> Result<Fit, Calibratio
         return Err(CalibrationError::NoFigures);
     }
     let servers: Vec<Option<&str>> = runs.iter().map(|run| run.stranger.as_deref()).collect();
-    let simulations = std::sync::atomic::AtomicU64::new(0);
+    let simulations = AtomicU64::new(0);
     let residuals = |at: &[f64]| -> Option<Vec<f64>> {
         let values = values(parameters, at);
-        simulations.fetch_add(runs.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        simulations.fetch_add(runs.len() as u64, Ordering::Relaxed);
         let each: Vec<Option<Vec<f64>>> = runs
             .par_iter()
             .zip(&observations)
@@ -203,19 +238,7 @@ pub fn fit(parameters: &[Parameter], runs: &[Run<'_>]) -> Result<Fit, Calibratio
         let run = failed.map_or_else(String::new, |run| run.name.clone());
         return Err(CalibrationError::Unsimulable { run });
     }
-    let bottom = descend(&residuals, &start, figure_count);
-    let estimates = estimates(parameters, &bottom);
-    let values: Vec<f64> = estimates.iter().map(|estimate| estimate.value).collect();
-    let fitted = runs.par_iter().map(|run| figures(run, &values)).collect();
-    let misses = bottom.sum - bottom.at.norm_squared();
-    Ok(Fit {
-        inseparable: inseparable(parameters, &bottom.covariance),
-        covariance: rows(&(&bottom.covariance * bottom.variance)),
-        misfit: (misses / figure_count as f64).sqrt(),
-        estimates,
-        fitted,
-        simulations: simulations.into_inner(),
-    })
+    Ok(tell(descend(&residuals, &start, figure_count), figure_count, &simulations))
 }
 
 fn descend<'a>(
