@@ -15,31 +15,37 @@ Families of a source err alike: n of them count as much as √n of different sou
 
 What the program itself expects of servers is overridden.
 
-With --hosts, it fits what threads of a host take to wake (`cluster.host.wakes`) instead: the error of each source with each of WAKES, by
-the factors that the program has, and which is best over all sources and over all but each one.
+With --hosts, it fits the CPU of a host (`cluster.host.cpu`) and what its threads take to wake (`cluster.host.wakes`) instead, each by
+itself, with everything else as the program has it: the error of each source with each value of HOSTS, and which value is best over all sources
+and over all but each one.
 """
 
 import argparse
 import itertools
 import json
 import math
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 
 # The factors that are tried of each class: the others have no effect on it, or too few runs tell.
 PRODUCTS = {"products_compute": (1.0, 1.15, 1.3, 1.5)}
+# The roofline has two small kernels in a layer, engines five and more; what these read and write is counted as it is, so that a larger
+# factor would make long prompts too slow.
+SMALL = {"elementwise": (1.0, 2.0)}
 EXPERTS = PRODUCTS | {"elementwise": (1.0, 3.0)}
 # Ranks wait for each other at each all-reduce, which is measured of ranks that do not. Beyond what is tried a factor would
 # say more of other things.
 GRID = {
     # Their products are measured on the GPU that they run on. Servers of 4 and 8 GPUs differ: some take their all-reduces
     # as measured, others more than twice as long, in decodes that their hosts slow down too.
-    "dense": {"all_reduce": (1.0, 1.5)},
-    "dense_without_fp8": PRODUCTS,
+    "dense": SMALL | {"all_reduce": (1.0, 1.5)},
+    "dense_without_fp8": PRODUCTS | SMALL,
     # Most of all for the one with the busiest experts; and engines by themselves fuse no all-reduce with what follows.
     "experts": EXPERTS | {"all_reduce": (1.0, 1.5, 2.5, 4.0)},
     "tuned_experts": EXPERTS | {"all_reduce": (1.0, 1.5, 2.5)},
@@ -47,8 +53,8 @@ GRID = {
     "narrow_experts": {},
     "unmeasured": {},
 }
-# Factors of waking that are tried.
-WAKES = (0.0, 0.25, 0.5, 1.0)
+# Factors of hosts that are tried.
+HOSTS = {"cpu": (0.6, 0.8, 1.0, 1.2), "wakes": (0.0, 0.25, 0.5, 1.0)}
 # What takes the place of all that the program expects.
 NEUTRAL = {"products_compute": 1.0}
 # Tuned servers are all of one source: their factors are fitted to the others too, and so without any of that source.
@@ -281,17 +287,18 @@ def percent(log_ratio):
 
 
 def hosts(program, records):
-    """Prints how far each source is off with each factor of waking."""
-    results = {wakes: compared(runs_with(program, records, {"host.wakes": wakes})) for wakes in WAKES}
-    cost = {wakes: costs(results, wakes, None) for wakes in WAKES}
+    """Prints how far each source is off with each value of each factor of a host."""
+    for factor, values in HOSTS.items():
+        results = {value: compared(runs_with(program, records, {f"host.{factor}": value})) for value in values}
+        cost = {value: costs(results, value, None) for value in values}
 
-    def smallest(without=None):
-        return min(WAKES, key=lambda wakes: sum(error for name, error in cost[wakes].items() if name != without))
+        def smallest(without=None):
+            return min(cost, key=lambda value: sum(error for name, error in cost[value].items() if name != without))
 
-    print("source", *(f"wakes={wakes}" for wakes in WAKES), "best without it", sep="\t")
-    for name in sorted(cost[WAKES[0]]):
-        print(name, *(f"{cost[wakes][name]:.3f}" for wakes in WAKES), smallest(name), sep="\t")
-    print("all", *(f"{sum(cost[wakes].values()):.3f}" for wakes in WAKES), smallest(), sep="\t")
+        print("source", *(f"{factor}={value}" for value in values), "best without it", sep="\t")
+        for name in sorted(cost[values[0]]):
+            print(name, *(f"{cost[value][name]:.3f}" for value in values), smallest(name), sep="\t")
+        print("all", *(f"{sum(cost[value].values()):.3f}" for value in values), smallest(), sep="\t")
 
 
 def main():
@@ -313,7 +320,8 @@ def main():
     print("# by classes of servers. Made by profiles/fit_priors.py of published runs.")
     everything, results = {}, {}
     for kind, of_class in by_class(arguments.servecast, records).items():
-        own = {factors: simulated(arguments.servecast, of_class, dict(factors)) for factors in grid(kind)}
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            own = dict(zip(grid(kind), pool.map(lambda it: simulated(arguments.servecast, of_class, dict(it)), grid(kind))))
         results[kind] = own
         also = results.get(ALSO_FITTED_TO.get(kind), {})
         known = {factors: runs + also.get(factors, []) for factors, runs in own.items()}

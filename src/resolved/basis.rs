@@ -154,11 +154,12 @@ impl fmt::Display for HostBasis {
         match self {
             Self::Measured { engine, cpu, wakes, client } => {
                 let client = if *client { " and its client" } else { "" };
-                write!(
-                    f,
-                    "the processes of {engine}{client} on a CPU that takes {cpu} times as long as the one they \
-                     were measured on"
-                )?;
+                write!(f, "the processes of {engine}{client} on a CPU ")?;
+                if cpu.to_bits() == 1.0_f64.to_bits() {
+                    f.write_str("as fast as the one they were measured on")?;
+                } else {
+                    write!(f, "that takes {cpu} times as long as the one they were measured on")?;
+                }
                 if wakes.to_bits() == ServerHostConfig::WAKES.to_bits() {
                     return Ok(());
                 }

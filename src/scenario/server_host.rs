@@ -147,11 +147,10 @@ pub enum Endpoint {
 }
 
 impl ServerHostConfig {
-    /// How many times as long as the CPU of the profiles one of a server takes, where nothing is known of it. A loop in
-    /// Python took 0.66 s on the host of an H200 when that was quiet, and 0.72 to 0.85 s on that CPU (`profiles/cost/launches`).
-    /// Of 16 pairs of a source of published runs and an engine 13 come out nearer with 0.8 and the next factor than with
-    /// 0.5 and 1.
-    pub const CPU: f64 = 0.8;
+    /// How many times as long as the CPU of the profiles one of a server takes, where nothing is known of it. Of 0.6, 0.8, 1
+    /// and 1.2, 1 is nearest to published runs (`profiles/fit_priors.py --hosts`). A loop in Python took 0.66 s
+    /// and 1.10 s on the host of an H200, and 0.72 to 0.85 s on that CPU (`profiles/cost/launches`).
+    pub const CPU: f64 = 1.0;
 
     /// How many times as long idle threads of a server take to wake, where nothing is known of it. The profiles were measured on
     /// two cores that other work shared. Of 0, 0.25, 0.5 and 1, 0.25 is nearest to published runs of thirteen sources
