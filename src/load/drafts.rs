@@ -217,7 +217,7 @@ fn drafts_of(
         Draft::typed(name, root, folder).overridden(overrides).calibrated(calibration.clone())
     };
     let mut drafts = vec![draft(name.to_owned(), root.clone())];
-    for variant in read_variants(name, variants)? {
+    for variant in read_variants(name, variants, &root)? {
         let title = format!("{name}: variant `{}`", variant.name);
         drafts.push(draft(title, varied(name, root.clone(), variant)?));
     }
@@ -245,7 +245,11 @@ pub(super) fn put_of_run(
     put_all(root, &again)
 }
 
-fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, LoadError> {
+fn read_variants(
+    name: &str,
+    variants: Option<Value>,
+    root: &Table,
+) -> Result<Vec<Variant>, LoadError> {
     let each = match variants {
         None => return Ok(Vec::new()),
         Some(Value::Array(each)) => each,
@@ -264,7 +268,7 @@ fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, Lo
             other => return Err(wrong(Problem::must_be("", "a table", other))),
         };
         let variant: Variant = deserialize(&table).map_err(wrong)?;
-        check_paths(&variant.set).map_err(wrong)?;
+        check_paths(&variant.set, root).map_err(wrong)?;
         if read.iter().any(|other| other.name == variant.name) {
             let rule = format_args!("variants: the name `{}` is given twice", variant.name);
             return Err(fail(name, rule));
@@ -274,9 +278,15 @@ fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, Lo
     Ok(read)
 }
 
-/// Refuses paths without quotes. TOML makes tables of them, which would take the place of all that the scenario has there.
-fn check_paths(set: &Table) -> Result<(), Problem> {
-    let unquoted = set.iter().find(|(path, value)| value.is_table() && !path.contains('.'));
+/// Refuses paths without quotes: TOML makes tables of them, which would take the place of other keys that the scenario has
+/// there. A table that has all of these is meant as a whole.
+fn check_paths(set: &Table, root: &Table) -> Result<(), Problem> {
+    let unquoted = set.iter().find(|(path, value)| match (root.get(*path), value) {
+        (Some(Value::Table(there)), Value::Table(new)) => {
+            there.keys().any(|key| !new.contains_key(key))
+        }
+        _ => false,
+    });
     let Some((first, value)) = unquoted else { return Ok(()) };
     let meant = quoted(first, value);
     let rule = if meant.is_empty() {
@@ -310,4 +320,22 @@ fn varied(name: &str, mut root: Table, variant: Variant) -> Result<Table, LoadEr
         None => root.remove("measured"),
     };
     Ok(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_with_all_keys_is_meant_as_a_whole() {
+        let table = |text: &str| -> Table { toml::from_str(text).expect("a table") };
+        let root =
+            table("limits = { mean_ttft_ms = 8.0 }\ncluster = { replicas = 1, gpu = 'H100' }");
+        for set in
+            ["limits = { mean_ttft_ms = 6.0, mean_e2el_ms = 4.0 }", "report = { format = 'vllm' }"]
+        {
+            assert_eq!(check_paths(&table(set), &root), Ok(()), "{set}");
+        }
+        assert!(check_paths(&table("cluster.replicas = 2"), &root).is_err());
+    }
 }
