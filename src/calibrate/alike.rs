@@ -49,15 +49,15 @@ impl Server {
         let of_source = format!("{engine}, {source}");
         // A host is that of all models; kernels may be a model's own.
         let steps = [
-            (of_source.clone(), among(&|_| true), host(), Trust::All),
-            (format!("{of_source} on {gpu}"), among(&|other| other.gpu == *gpu), all(), Trust::Own),
-            (self.to_string(), among(&|other| other == self), all(), Trust::Own),
+            (of_source.clone(), among(&|_| true), host()),
+            (format!("{of_source} on {gpu}"), among(&|other| other.gpu == *gpu), all()),
+            (self.to_string(), among(&|other| other == self), all()),
         ];
         let steps = steps.into_iter().filter(|(_, runs, ..)| !runs.is_empty());
         let mut fits: Vec<Fit> = steps
-            .map(|(name, runs, parameters, trust)| Fit {
+            .map(|(name, runs, parameters)| Fit {
                 name,
-                runs: self.weighed(&spread(&runs, known), known, trust),
+                runs: self.weighed(&spread(&runs, known), known),
                 parameters,
             })
             .collect();
@@ -68,18 +68,16 @@ impl Server {
 
     /// How far each run may be off, as a share. All runs of another server tell of it as much as one does: what is
     /// its own is in each of them.
-    fn weighed(&self, runs: &[usize], known: &[Known], trust: Trust) -> Vec<Witness> {
+    fn weighed(&self, runs: &[usize], known: &[Known]) -> Vec<Witness> {
         let alike = |server: &Self| runs.iter().filter(|at| known[**at].server == *server).count();
         let witness = |at: &usize| {
             let server = &known[*at].server;
             let is_other = server != self;
             let count = if is_other { alike(server) } else { 1 };
-            let is_stranger = is_other && trust == Trust::Own;
             Witness {
                 at: *at,
                 scatter: SCATTER * (count as f64).sqrt(),
-                is_other,
-                stranger: is_stranger.then(|| server.to_string()),
+                stranger: is_other.then(|| server.to_string()),
             }
         };
         runs.iter().map(witness).collect()
@@ -101,7 +99,7 @@ pub(super) struct Known {
 }
 
 /// Parameters that are fitted to some runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fit {
     /// Whose runs these are.
     pub(super) name: String,
@@ -116,19 +114,9 @@ pub(super) struct Witness {
     pub(super) at: usize,
     /// How far it may be off, as a share.
     pub(super) scatter: f64,
-    /// Whether it is of another server: all its figures are off by what is that one's own.
-    pub(super) is_other: bool,
-    /// The server that it is of, if it is doubted where it is far off.
+    /// The server that it is of, if that is another one: all its figures are off by what is that one's own, and it is
+    /// doubted where it is far off.
     pub(super) stranger: Option<String>,
-}
-
-/// Whose runs are believed however far off they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// Those of all servers.
-    All,
-    /// Those of the server that is asked about.
-    Own,
 }
 
 /// A few runs of each family, spread evenly over those there are.
@@ -234,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn other_models_are_doubted_where_kernels_are_asked_for_and_nowhere_else() {
+    fn other_models_are_doubted() {
         let runs = [known("lab", "H100", "8B"), known("lab", "H100", "70B")];
         let fits = runs[0].server.fits(&runs);
         let doubted = |fit: &Fit| -> Vec<usize> {
             fit.runs.iter().filter(|run| run.stranger.is_some()).map(|run| run.at).collect()
         };
         let found: Vec<Vec<usize>> = fits.iter().map(doubted).collect();
-        assert_eq!(found, [vec![], vec![1], vec![]]);
+        assert_eq!(found, [vec![1], vec![1], vec![]]);
     }
 
     #[test]

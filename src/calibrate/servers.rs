@@ -38,17 +38,23 @@ impl Servers {
         let asked: BTreeSet<Server> =
             wanted.records.iter().filter_map(plan).map(|(known, _)| known.server).collect();
         let tell = |text: String| listener.tell(&Note::Remark(text));
-        let mut done: BTreeMap<String, Found> = BTreeMap::new();
+        // A fit is another one where the same runs are of other servers, or where it begins elsewhere.
+        let mut done: Vec<(Fit, Found, Found)> = Vec::new();
         let mut calibrated = Self::default();
         for server in asked {
             let mut found = Found::new();
             let fits = server.fits(&known);
             for step in &fits {
-                if !done.contains_key(&step.name) {
+                let is_same =
+                    |(one, before, _): &&(Fit, Found, Found)| one == step && *before == found;
+                let values = if let Some((.., values)) = done.iter().find(is_same) {
+                    values.clone()
+                } else {
                     let values = fitted(step, &plans, &found, &wanted.overrides, tell)?;
-                    done.insert(step.name.clone(), values);
-                }
-                found.extend(done[&step.name].clone());
+                    done.push((step.clone(), found.clone(), values.clone()));
+                    values
+                };
+                found.extend(values);
             }
             if fits.is_empty() {
                 tell(format!("{server}: no run to calibrate on"));
@@ -211,7 +217,7 @@ fn run<'a>(
     simulate(&centre)?;
     // The figures of another server are off together, so that all of them tell as much as one.
     let told = || plan.measured.iter().filter(|(key, _)| noise(*key).is_some()).count();
-    let alike = if witness.is_other { told().max(1) } else { 1 };
+    let alike = if witness.stranger.is_some() { told().max(1) } else { 1 };
     Some(Run {
         name: plan.scenario.name.clone(),
         tool: Tool::Vllm,
