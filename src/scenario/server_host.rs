@@ -153,8 +153,8 @@ impl ServerHostConfig {
     pub const CPU: f64 = 1.0;
 
     /// How many times as long idle threads of a server take to wake, where nothing is known of it. The profiles were measured on
-    /// two cores that other work shared. Of 0, 0.25, 0.5 and 1, 0.25 is nearest to published runs of thirteen sources
-    /// (`profiles/fit_priors.py --hosts`). Without the one that tells most of it 0.5 is, and without any other 0.25.
+    /// two cores that other work shared. Published runs hardly tell: their errors are the less the shorter it is, by 0.6 %
+    /// with 0 and not with this, which stands for threads that do take time (`profiles/fit_priors.py --hosts`).
     pub const WAKES: f64 = 0.25;
 
     /// Bytes of text for each token of the prompts that vLLM's tool, and tools made of it, make of random token
