@@ -189,7 +189,7 @@ pub fn fit(parameters: &[Parameter], runs: &[Run<'_>]) -> Result<Fit, Calibratio
     })
 }
 
-/// The values of parameters that fit runs best, without how sure they are, which takes as many simulations again.
+/// The values of parameters that fit runs best, without how sure they are, which takes many more simulations.
 ///
 /// # Errors
 /// As of [`fit`].
