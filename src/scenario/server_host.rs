@@ -153,8 +153,8 @@ impl ServerHostConfig {
     pub const CPU: f64 = 1.0;
 
     /// How many times as long idle threads of a server take to wake, where nothing is known of it. The profiles were measured on
-    /// two cores that other work shared. Published runs hardly tell: their errors are the less the shorter it is, by 0.6 %
-    /// with 0 and not with this, which stands for threads that do take time (`profiles/fit_priors.py --hosts`).
+    /// two cores that other work shared. Published runs hardly tell: with 0 their errors are 0.6 % less than with
+    /// this (`profiles/fit_priors.py --hosts`), which stands for the time that threads do take.
     pub const WAKES: f64 = 0.25;
 
     /// Bytes of text for each token of the prompts that vLLM's tool, and tools made of it, make of random token

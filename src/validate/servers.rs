@@ -28,11 +28,12 @@ struct File {
 struct Server {
     /// `OWNER/NAME`, as records have it in `source.repo`.
     repository: String,
-    /// The page that records name, of a repository whose pages are of different servers.
+    /// The page that records name and that tells, of a repository whose pages are of different servers.
     path: Option<String>,
-    /// The file that tells, and its commit.
+    /// The file that tells, if that is no such page.
     #[expect(dead_code, reason = "read by people alone")]
-    log: String,
+    log: Option<String>,
+    /// Its commit.
     #[expect(dead_code, reason = "read by people alone")]
     commit: String,
     /// The release of the engine that is nearest, of records that name none.
