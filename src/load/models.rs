@@ -9,12 +9,14 @@ use crate::problem::Problem;
 use crate::profiles;
 use crate::scenario::{EngineConfig, ScenarioFile};
 
-/// The model of a name: a local `config.json` (or the folder that it lies in), else one of the catalogue.
+/// The model of a name: a local `config.json` (or the folder that it lies in), else one of the catalogue, else what stands
+/// for it there ([`profiles::stand_in`]).
 ///
 /// # Errors
 /// When there is such a file and it cannot be read; the problem is at `place`.
 pub fn model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Problem> {
-    Ok(checkpoint(place, name, folder)?.or_else(|| profiles::model(name)))
+    let stand_in = || profiles::stand_in(name).map(|found| found.model);
+    Ok(checkpoint(place, name, folder)?.or_else(|| profiles::model(name)).or_else(stand_in))
 }
 
 /// The model of a local `config.json` (or the folder that it lies in), with `hf_quant_config.json` beside it; of

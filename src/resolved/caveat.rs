@@ -5,7 +5,9 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Demand, DemandFigure, ReplicaGroup, Scenario, drafting};
+use crate::model::Format;
 use crate::plain::{grouped, rounded};
+use crate::profiles;
 use crate::scenario::{Calibration, EngineConfig, SpeculationMethod, StepTimeConfig};
 
 /// Something to know of figures before they are trusted.
@@ -82,6 +84,16 @@ pub enum Caveat {
     },
     /// The calibration does not say which servers it was made on.
     UnknownCalibration,
+    /// The catalogue has no checkpoint of the name that is asked for, but the model.
+    OtherCheckpoint {
+        /// The name.
+        asked: String,
+        /// The model that stands for it.
+        model: String,
+        /// The number format that it is taken in.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        format: Option<Format>,
+    },
 }
 
 impl fmt::Display for Caveat {
@@ -148,6 +160,13 @@ impl fmt::Display for Caveat {
                 "the calibration does not say which model, GPU and engine it was made on; calibrate \
                  anew, or add [made_on]",
             ),
+            Self::OtherCheckpoint { asked, model, format } => {
+                write!(f, "the catalogue has no checkpoint `{asked}`: {model}")?;
+                if let Some(format) = format {
+                    write!(f, " with weights in {}", format.name())?;
+                }
+                f.write_str(" stands for it; the path of its config.json says more")
+            }
         }
     }
 }
@@ -177,15 +196,11 @@ impl Scenario {
     pub fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = self.doubts.clone();
         for group in &self.groups {
-            if let Some(caveat) = unknown_bus(group)
-                && !caveats.contains(&caveat)
-            {
-                caveats.push(caveat);
-            }
-            if let Some(caveat) = long_context(group)
-                && !caveats.contains(&caveat)
-            {
-                caveats.push(caveat);
+            let told = [other_checkpoint(group), unknown_bus(group), long_context(group)];
+            for caveat in told.into_iter().flatten() {
+                if !caveats.contains(&caveat) {
+                    caveats.push(caveat);
+                }
             }
             let Some(speculation) = group.speculation() else { continue };
             if !drafting::is_free(&group.cluster) {
@@ -201,6 +216,21 @@ impl Scenario {
         }
         caveats
     }
+}
+
+/// Whether another checkpoint stands for the one that these replicas serve.
+fn other_checkpoint(group: &ReplicaGroup) -> Option<Caveat> {
+    let asked = &group.cluster.model;
+    if profiles::model(asked).is_some() {
+        return None;
+    }
+    // A local model has the name of its file.
+    let found = profiles::stand_in(asked).filter(|found| found.model.name == group.model.name)?;
+    Some(Caveat::OtherCheckpoint {
+        asked: asked.clone(),
+        model: found.model.name,
+        format: group.cluster.quantization.or(found.format),
+    })
 }
 
 /// Whether these replicas take longer requests than their model was made for.

@@ -431,7 +431,8 @@ fn settle(cluster: &mut ClusterConfig, resolved: &ClusterConfig) {
 }
 
 fn catalogue_model(name: &str) -> Result<ModelSpec, ScenarioError> {
-    profiles::model(name).ok_or_else(|| {
+    let stand_in = || profiles::stand_in(name).map(|found| found.model);
+    profiles::model(name).or_else(stand_in).ok_or_else(|| {
         let what = format!("`{name}` is neither in the catalogue nor a local config.json");
         Problem::new("cluster.model", what)
             .or_near(profiles::closest(name, profiles::model_names()))

@@ -11,14 +11,7 @@ use crate::model::{Format, ModelSpec, Packing};
 use crate::profiles;
 
 /// Models with layers that are not modelled, by the beginning of their names in lower case.
-const OTHER_LAYERS: [(&str, &str); 4] = [
-    ("minimax-m1", LINEAR_ATTENTION),
-    ("kimi-linear", LINEAR_ATTENTION),
-    ("bloom", "attention with linear biases"),
-    ("falcon-h1", "state-space layers"),
-];
-
-const LINEAR_ATTENTION: &str = "linear attention";
+const OTHER_LAYERS: [(&str, &str); 1] = [("minimax-m1", "linear attention")];
 
 /// What a record served, as [`model`] tells: what its name does not tell, the command does, and with it what was made of
 /// that name.
@@ -59,9 +52,6 @@ pub(super) fn model(fields: &ModelFields) -> Result<(ModelSpec, Option<Format>),
     }
     let short = written.rsplit('/').next().unwrap_or(written);
     let lower = short.to_lowercase();
-    if let Some((_, what)) = OTHER_LAYERS.iter().find(|(start, _)| lower.starts_with(start)) {
-        return Err(Skip::Layers { model: short.to_owned(), what });
-    }
     let precision = fields.precision.as_deref();
     let precision = precision.or(fields.precision_inferred_from_checkpoint_name.as_deref());
     // The checkpoint's own format.
@@ -82,16 +72,30 @@ pub(super) fn model(fields: &ModelFields) -> Result<(ModelSpec, Option<Format>),
     if asks_for_nvfp4 && let Some(published) = nvfp4_checkpoint(short) {
         return Ok((published, None));
     }
-    let (base, ending) = without_format(short);
-    let base = known.into_iter().next().or_else(|| profiles::model(base));
-    let base = base.ok_or_else(|| Skip::Model(Some(written.to_owned())))?;
+    let named = Format::of_name(short);
+    let base = known.into_iter().next().or_else(|| profiles::model(named.map_or(short, |it| it.0)));
+    let base = base.ok_or_else(|| unknown(written, short))?;
     // The name of a checkpoint is nearer to it than what a record makes of it.
-    let asked = if ending.is_empty() { precision.unwrap_or_default() } else { ending };
-    let format = format_named(asked).ok_or_else(|| Skip::Precision {
+    let told = || precision.and_then(format_named);
+    let format = named.map(|it| it.1).or_else(told).ok_or_else(|| Skip::Precision {
         model: written.to_owned(),
-        precision: asked.to_owned(),
+        precision: precision.unwrap_or_default().to_owned(),
     })?;
+    if named.is_some()
+        && let Some(found) = profiles::stand_in(short)
+    {
+        return Ok((found.model, found.format));
+    }
     Ok((base.in_format(format), Some(format)))
+}
+
+/// Why a model is not simulated that the catalogue does not have.
+fn unknown(written: &str, short: &str) -> Skip {
+    let lower = short.to_lowercase();
+    match OTHER_LAYERS.iter().find(|(start, _)| lower.starts_with(start)) {
+        Some((_, what)) => Skip::Layers { model: short.to_owned(), what },
+        None => Skip::Model(Some(written.to_owned())),
+    }
 }
 
 /// The checkpoint of a model that NVIDIA published in NVFP4: what it leaves in 16 bits, and that keys and values are
@@ -101,35 +105,13 @@ fn nvfp4_checkpoint(short: &str) -> Option<ModelSpec> {
     (spec.main_packing() == Some(Packing::Nvfp4)).then_some(spec)
 }
 
-/// Endings of the names of checkpoints that say what weights are stored in.
-const FORMAT_ENDINGS: [&str; 8] =
-    ["-attnfp8", "-fp8-kv", "-fp8-dynamic", "-nvfp4", "-mxfp4", "-fp8", "-fp4", "-bf16"];
-
 /// What a precision calls 16-bit floats, and integers of 4 and 8 bits.
 const HALVES: [&str; 5] = ["bf16", "fp16", "bfloat16", "float16", "half"];
 const INTEGERS: [&str; 6] = ["int4", "int8", "awq", "gptq", "w8a8", "w4a16"];
 
-/// The name of a checkpoint without the endings that tell its format, and those.
-fn without_format(short: &str) -> (&str, &str) {
-    let mut base = short.to_ascii_lowercase();
-    while let Some(end) = FORMAT_ENDINGS.iter().find(|end| base.ends_with(**end)) {
-        base.truncate(base.len() - end.len());
-    }
-    short.split_at(base.len())
-}
-
-/// The format that a text names; the narrowest where there are several, as attention is often wider than the rest.
+/// The format that a precision names of weights.
 fn format_named(text: &str) -> Option<Format> {
-    let text = weights_of(text);
-    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    match () {
-        // Integers are stored in groups of a size that only the checkpoint tells.
-        () if says(&INTEGERS) => None,
-        () if says(&["mxfp4"]) => Some(Format::Mxfp4),
-        () if says(&["fp4"]) => Some(Format::Nvfp4),
-        () if says(&["fp8"]) => Some(Format::Fp8),
-        () => says(&HALVES).then_some(Format::None),
-    }
+    Format::named(&weights_of(text))
 }
 
 /// What a precision says of weights, in small letters: activations may be in another format.
@@ -212,10 +194,13 @@ mod tests {
             ("openai/gpt-oss-120b", Some("bf16"), "openai/gpt-oss-120b in None"),
             ("meta-llama/Llama-3.1-70B", Some("fp8"), "meta-llama/Llama-3.1-70B in Fp8"),
             ("openai/gpt-oss-120b", Some("fp4"), "openai/gpt-oss-120b"),
+            ("meta-llama/Llama-3.1-70B", Some("awq"), "meta-llama/Llama-3.1-70B in Int4"),
+            ("Qwen/Qwen3-32B-GPTQ-Int4", Some("int4 (gptq)"), "Qwen/Qwen3-32B in Int4"),
+            ("Qwen/Qwen3-14B-GPTQ-Int4", None, "Qwen/Qwen3-14B-AWQ"),
         ] {
             assert_eq!(of(name, precision), expected, "{name} {precision:?}");
         }
-        assert_eq!(found("meta-llama/Llama-3.1-70B", Some("awq")), None);
+        assert_eq!(found("meta-llama/Llama-3.1-70B", Some("gptq-int8")), None);
         assert_eq!(found("who/Knows-1B-FP8", None), None);
     }
 }

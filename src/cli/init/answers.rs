@@ -314,9 +314,12 @@ fn quantization(
     };
     let asked = match given.quantization {
         Some(format) => Some(format),
-        None => asker.ask("Quantization, none, fp8, nvfp4 or mxfp4", None, &shown, |name| {
-            format(name).map(Some)
-        })?,
+        None => asker.ask(
+            "Quantization, none, fp8, nvfp4, mxfp4, int8 or int4",
+            None,
+            &shown,
+            |name| format(name).map(Some),
+        )?,
     };
     Ok(match asked {
         None => Quantization::Own,
@@ -331,7 +334,7 @@ fn format(name: &str) -> Result<Format, String> {
     let found = Format::ALL.into_iter().find(|format| format.name() == lower);
     found.ok_or_else(|| {
         let near = profiles::closest(&lower, Format::ALL.iter().map(|format| format.name()));
-        let rule = format!("must be none, fp8, nvfp4 or mxfp4, got `{name}`");
+        let rule = format!("must be none, fp8, nvfp4, mxfp4, int8 or int4, got `{name}`");
         Problem::new("", rule).or_near(near).to_string()
     })
 }
@@ -378,6 +381,9 @@ mod tests {
         }
         assert_eq!(format("NVFP4"), Ok(Format::Nvfp4));
         let refused = format("fp6").expect_err("there is none");
-        assert_eq!(refused, "must be none, fp8, nvfp4 or mxfp4, got `fp6`; did you mean `fp8`?");
+        assert_eq!(
+            refused,
+            "must be none, fp8, nvfp4, mxfp4, int8 or int4, got `fp6`; did you mean `fp8`?"
+        );
     }
 }

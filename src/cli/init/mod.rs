@@ -108,6 +108,8 @@ impl ValueEnum for Format {
             Self::Fp8 => "8-bit floats",
             Self::Nvfp4 => "4-bit floats with a scale for 16 weights",
             Self::Mxfp4 => "4-bit floats with a scale for 32 weights",
+            Self::Int8 => "8-bit integers for weights and activations",
+            Self::Int4 => "4-bit integers with a scale for 128 weights, as of AWQ and GPTQ",
         };
         Some(PossibleValue::new(self.name()).help(help))
     }

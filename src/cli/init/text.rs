@@ -70,7 +70,8 @@ fn quantization(stored: Quantization) -> String {
             format!("# Its matrices are stored as in the checkpoint: {}.\n", words(format))
         }
         Quantization::Other(format) => format!(
-            "# What its matrices are stored in: none (16 bits), fp8, nvfp4, mxfp4. As in the checkpoint if left out.\n\
+            "# What its matrices are stored in: none (16 bits), fp8, nvfp4, mxfp4, int8,\n\
+             # int4. As in the checkpoint if left out.\n\
              quantization = \"{}\"\n",
             format.name()
         ),

@@ -6,7 +6,7 @@ use super::start::Start;
 use crate::hardware::GpuSpec;
 use crate::io::text;
 use crate::load::{LoadError, fail};
-use crate::model::{KvDtype, ModelSpec, Module, Packing, Scheme};
+use crate::model::{Format, KvDtype, ModelSpec, Module, Packing, Scheme};
 use crate::profiles;
 use crate::validate::gpu_names;
 
@@ -18,21 +18,6 @@ pub(super) struct Models {
 
 /// How the files of a folder end.
 const ENDING: &str = ".config.json";
-
-const INT4: Scheme = Scheme::IntGroups { bits: 4, group: 128 };
-const FP8: Scheme = Scheme::Fp8 { block: None };
-/// Endings of names that say how all matrices of another model were quantised, the longest first.
-const ENDINGS: [(&str, Scheme); 9] = [
-    ("-int4-w4a16", INT4),
-    ("-quantized.w4a16", INT4),
-    ("-gptq-int4", INT4),
-    ("-awq-int4", INT4),
-    ("-fp8-dynamic", FP8),
-    ("-w4a16", INT4),
-    ("-awq", INT4),
-    ("-int4", INT4),
-    ("-fp8", FP8),
-];
 
 /// Cards that differ from one of the catalogue in what memory does not depend on.
 const SAME_MEMORY: [(&str, &str); 2] =
@@ -73,11 +58,9 @@ impl Models {
             Err(error) => error,
         };
         // A checkpoint whose name says how another one was quantised.
-        let lower = written.to_lowercase();
-        let ends = |(ending, _): &&(&str, Scheme)| lower.ends_with(ending);
-        let Some((ending, scheme)) = ENDINGS.iter().find(ends) else { return Err(error) };
-        let spec = self.whole_name(&written[..written.len() - ending.len()]).map_err(|_| error)?;
-        Ok(spec.quantized(*scheme, &Module::CONVERTIBLE))
+        let Some((base, format)) = Format::of_name(written) else { return Err(error) };
+        let spec = self.whole_name(base).map_err(|_| error)?;
+        Ok(spec.in_format(format))
     }
 
     fn whole_name(&self, written: &str) -> Result<ModelSpec, String> {

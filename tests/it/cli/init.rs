@@ -108,7 +108,7 @@ fn nothing_is_written_where_the_answers_do_not_fit_together() {
             "--gpu: deepseek-ai/DeepSeek-V3 does not fit at tensor parallel size 8",
         ),
         ("--quantization fp6", "a similar value exists: 'fp8'"),
-        ("--quantization awq", "[possible values: none, fp8, nvfp4, mxfp4]"),
+        ("--quantization awq", "[possible values: none, fp8, nvfp4, mxfp4, int8, int4]"),
         ("--trace none.csv", "--trace: none.csv: cannot be read"),
         ("--trace bad.csv", "--column prompt_tokens=plen"),
         ("--rate 0", "must be a number above 0, got `0`"),

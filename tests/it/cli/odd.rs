@@ -290,6 +290,26 @@ fn a_context_beyond_that_of_the_model_is_warned_of() {
 }
 
 #[test]
+fn what_stands_for_a_checkpoint_is_warned_of() {
+    let served = |name: &str| {
+        let model = |line: &str| match line.starts_with("model = ") {
+            true => format!("model = \"{name}\""),
+            false => line.to_owned(),
+        };
+        let text: Vec<String> = SCENARIO.lines().map(model).collect();
+        Cli::new().file("s.toml", text.join("\n")).words("run s.toml --no-files")
+    };
+    served("Qwen/Qwen3-8B-GPTQ-Int4").expect_exit(0).stderr_has(
+        "the catalogue has no checkpoint `Qwen/Qwen3-8B-GPTQ-Int4`: Qwen/Qwen3-8B with weights in int4 stands for it; \
+         the path of its config.json says more",
+    );
+    served("somebody/Qwen3-8B").expect_exit(0).stderr_has(
+        "the catalogue has no checkpoint `somebody/Qwen3-8B`: Qwen/Qwen3-8B stands for it",
+    );
+    served("somebody/Qwen3-8B-GGUF").expect_exit(2).stderr_has("neither in the catalogue nor");
+}
+
+#[test]
 fn a_makers_policy_says_how_it_is_written() {
     for (policy, maker) in [("cache_aware", "sglang"), ("sticky_least_loaded", "vllm_router")] {
         let router = format!("router = {{ type = \"{policy}\" }}\ngpu =");
