@@ -131,6 +131,22 @@ pub struct Found {
 }
 
 impl Found {
+    /// The rule that it breaks, if it breaks one.
+    fn check(&self) -> Result<(), String> {
+        let Self { parameter, value, low, high, .. } = self;
+        if !value.is_finite() {
+            return Err(format!("value must be finite, got {value}"));
+        }
+        if *value < 0.0 {
+            return Err(format!("value must be at least 0, got {value}"));
+        }
+        if low <= high {
+            parameter.expected.check()
+        } else {
+            Err(format!("low must be at most high, which is {high}, got {low}"))
+        }
+    }
+
     /// Whether the runs took it where nobody expected it.
     fn is_far(&self) -> bool {
         self.parameter.expected.position(self.value).abs() > SPREADS_MAX
@@ -144,9 +160,8 @@ impl CalibrationFile {
     /// Place, rule and value.
     pub fn check(&self) -> Result<(), String> {
         let count = self.parameters.len();
-        if let Some(found) = self.parameters.iter().find(|found| !found.value.is_finite()) {
-            let Found { parameter, value, .. } = found;
-            return Err(format!("{}: value must be finite, got {value}", parameter.title()));
+        for found in &self.parameters {
+            found.check().map_err(|rule| format!("{}: {rule}", found.parameter.title()))?;
         }
         let is_square =
             self.covariance.len() == count && self.covariance.iter().all(|row| row.len() == count);
@@ -285,5 +300,27 @@ mod tests {
         assert!(file([[1.0, 0.0], [0.0, 1.0]]).check().is_ok());
         let error = file([[1.0, 2.0], [2.0, 1.0]]).check().unwrap_err();
         assert_eq!(error, "covariance: must be positive definite");
+    }
+
+    #[test]
+    fn parameters_that_are_none_are_refused_by_name() {
+        let told = |change: fn(&mut Found)| {
+            let mut file = file([[1.0, 0.0], [0.0, 1.0]]);
+            change(&mut file.parameters[0]);
+            file.check().unwrap_err()
+        };
+        assert_eq!(told(|found| found.value = f64::NAN), "a: value must be finite, got NaN");
+        assert_eq!(told(|found| found.value = -4.0), "a: value must be at least 0, got -4");
+        assert_eq!(
+            told(|found| found.low = 30.0),
+            "a: low must be at most high, which is 20, got 30"
+        );
+        let narrow = Expected::Amount { centre: 10.0, spread: -1.0 };
+        let told = {
+            let mut file = file([[1.0, 0.0], [0.0, 1.0]]);
+            file.parameters[0].parameter.expected = narrow;
+            file.check().unwrap_err()
+        };
+        assert_eq!(told, "a: the spread must be positive, got -1");
     }
 }

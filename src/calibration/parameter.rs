@@ -27,7 +27,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    fn check(self) -> Result<(), String> {
+    pub(super) fn check(self) -> Result<(), String> {
         let (spread, is_centre_ok) = match self {
             Self::Factor { centre, spread } => (spread, centre > 0.0),
             Self::Amount { centre, spread } => (spread, centre >= 0.0),

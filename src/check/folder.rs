@@ -28,6 +28,9 @@ pub enum Purpose {
 pub fn folder(path: &Path, purpose: Purpose, listener: &Listener) -> Result<Suite, LoadError> {
     let broken =
         |path: &Path, error: &dyn std::fmt::Display| fail(&path.display().to_string(), error);
+    if path.is_file() {
+        return Err(broken(path, &"is a file; give the folder of the scenarios"));
+    }
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(|error| broken(path, &error))? {
         let file = entry.map_err(|error| broken(path, &error))?.path();

@@ -88,11 +88,22 @@ fn csv_table(text: &str, prefers_commas: bool) -> Result<Table, String> {
     }
     let (mut rows, mut lines) = (Vec::new(), Vec::new());
     for record in reader.records() {
-        let record = record.map_err(|error| error.to_string())?;
+        let record = record.map_err(|error| broken_row(&error))?;
         lines.push(record.position().map_or(0, csv::Position::line));
         rows.push(record.iter().map(str::to_owned).collect());
     }
     Ok(Table { name: String::new(), columns, rows, lines })
+}
+
+/// What is wrong with a row of CSV.
+fn broken_row(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos: Some(at), expected_len, len } => format!(
+            "line {}: a row must have as many fields as the header, {expected_len}, got {len}",
+            at.line()
+        ),
+        _ => error.to_string(),
+    }
 }
 
 fn jsonl_table(text: &str) -> Result<Table, String> {
@@ -171,6 +182,8 @@ mod tests {
     fn a_broken_line_is_named() {
         let error = jsonl_table("{}\n{").unwrap_err();
         assert!(error.starts_with("line 2: "), "{error}");
+        let error = csv_table("in,out\n1,2\n3\n", true).unwrap_err();
+        assert_eq!(error, "line 3: a row must have as many fields as the header, 2, got 1");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 /// MiB of the longest row of a table or a trace.
 const ROW_MIB_MAX: usize = 64;
@@ -27,7 +27,7 @@ impl Input {
         let mut file = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
         let is_gzip = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
         let text: Box<dyn BufRead + Send> = if is_gzip {
-            let unpacked = Unpacked(MultiGzDecoder::new(file));
+            let unpacked = Unpacked::new(file);
             Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked))
         } else {
             Box::new(file)
@@ -102,21 +102,50 @@ fn invalid(problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::
     io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
-/// What was packed, with errors that say what to do.
-struct Unpacked<R>(MultiGzDecoder<R>);
+/// What was packed, in one gzip stream or several on end, with errors that say what to do.
+struct Unpacked<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Unpacked<R> {
+    fn new(packed: R) -> Self {
+        Self(Some(GzDecoder::new(packed)))
+    }
+
+    /// Goes on to the stream behind the one that has ended; `false` where the file ends with it.
+    fn begin_next(&mut self) -> io::Result<bool> {
+        let Some(ended) = self.0.take() else { return Ok(false) };
+        let mut packed = ended.into_inner();
+        match packed.fill_buf()?.first() {
+            None => return Ok(false),
+            Some(0x1f) => {}
+            Some(byte) => {
+                return Err(invalid(format!(
+                    "must end with its gzip stream, got the byte 0x{byte:02X} behind it; pack the file again"
+                )));
+            }
+        }
+        self.0 = Some(GzDecoder::new(packed));
+        Ok(true)
+    }
+}
 
 impl<R: BufRead> Read for Unpacked<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                let problem = "ends before its gzip stream does; copy the whole file again";
-                io::Error::new(error.kind(), problem)
+        while let Some(stream) = &mut self.0 {
+            let read = stream.read(into).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    let problem = "ends before its gzip stream does; copy the whole file again";
+                    io::Error::new(error.kind(), problem)
+                }
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                    invalid(format!("its gzip stream is damaged ({error}); copy the file again"))
+                }
+                _ => error,
+            })?;
+            if read > 0 || into.is_empty() || !self.begin_next()? {
+                return Ok(read);
             }
-            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-                invalid(format!("its gzip stream is damaged ({error}); copy the file again"))
-            }
-            _ => error,
-        })
+        }
+        Ok(0)
     }
 }
 
@@ -180,13 +209,27 @@ mod tests {
             (&packed[..packed.len() / 2], "ends before its gzip stream does; "),
             (&packed[..packed.len() - 4], "ends before its gzip stream does; "),
             (&damaged[..], "its gzip stream is damaged ("),
+            (
+                &[&packed[..], b"\n"].concat()[..],
+                "must end with its gzip stream, got the byte 0x0A behind it; ",
+            ),
+            (
+                &[&packed[..], &[0; 40]].concat()[..],
+                "must end with its gzip stream, got the byte 0x00",
+            ),
+            (&[&packed[..], &packed[..99]].concat()[..], "ends before its gzip stream does; "),
         ] {
             fs::write(&path, bytes).expect("it is written");
             let error = whole(&path, 1).expect_err("it is broken").to_string();
             assert!(error.starts_with(told), "{error}");
         }
-        fs::write(&path, packed).expect("it is written");
+        fs::write(&path, &packed).expect("it is written");
         assert_eq!(whole(&path, 1).expect("it is whole").into_bytes(), text);
+        fs::write(&path, [&packed[..], &packed[..]].concat()).expect("it is written");
+        assert_eq!(
+            whole(&path, 1).expect("it is whole").into_bytes(),
+            [&text[..], &text[..]].concat()
+        );
     }
 
     #[test]

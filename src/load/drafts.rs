@@ -282,9 +282,7 @@ fn read_variants(
 /// there. A table that has all of these is meant as a whole.
 fn check_paths(set: &Table, root: &Table) -> Result<(), Problem> {
     let unquoted = set.iter().find(|(path, value)| match (root.get(*path), value) {
-        (Some(Value::Table(there)), Value::Table(new)) => {
-            there.keys().any(|key| !new.contains_key(key))
-        }
+        (Some(Value::Table(there)), Value::Table(new)) => takes_away(there, new),
         _ => false,
     });
     let Some((first, value)) = unquoted else { return Ok(()) };
@@ -295,6 +293,17 @@ fn check_paths(set: &Table, root: &Table) -> Result<(), Problem> {
         format!("a path must be in quotes; write `set = {{ {} }}`", meant.join(", "))
     };
     Err(Problem::new(format!("set.{first}"), rule))
+}
+
+/// Whether keys of a table are none of the one in its place. A table with a `type` within it is meant as a whole.
+fn takes_away(there: &Table, new: &Table) -> bool {
+    there.iter().any(|(key, value)| match (value, new.get(key)) {
+        (_, None) => true,
+        (Value::Table(there), Some(Value::Table(new))) => {
+            !new.contains_key("type") && takes_away(there, new)
+        }
+        _ => false,
+    })
 }
 
 /// What a path without quotes was meant to set, one for each value or table with a `type`, which stays whole.
@@ -329,13 +338,25 @@ mod tests {
     #[test]
     fn a_table_with_all_keys_is_meant_as_a_whole() {
         let table = |text: &str| -> Table { toml::from_str(text).expect("a table") };
-        let root =
-            table("limits = { mean_ttft_ms = 8.0 }\ncluster = { replicas = 1, gpu = 'H100' }");
-        for set in
-            ["limits = { mean_ttft_ms = 6.0, mean_e2el_ms = 4.0 }", "report = { format = 'vllm' }"]
-        {
+        let root = table(
+            "limits = { mean_ttft_ms = 8.0 }\ncluster = { replicas = 1, gpu = 'H100' }\n\
+             report = { goodput = { ttft = 500, tpot = 50 } }\n\
+             workload = { lengths = { type = 'fixed', input_tokens = 9 } }",
+        );
+        for set in [
+            "limits = { mean_ttft_ms = 6.0, mean_e2el_ms = 4.0 }",
+            "trace = { path = 'a.csv' }",
+            "report.goodput = { ttft = 300, tpot = 20 }",
+            "workload.lengths = { type = 'sampled' }",
+        ] {
             assert_eq!(check_paths(&table(set), &root), Ok(()), "{set}");
         }
-        assert!(check_paths(&table("cluster.replicas = 2"), &root).is_err());
+        for set in [
+            "cluster.replicas = 2",
+            "report.goodput.ttft = 300",
+            "workload.lengths.input_tokens = 5",
+        ] {
+            assert!(check_paths(&table(set), &root).is_err(), "{set}");
+        }
     }
 }

@@ -82,6 +82,9 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, Proble
     let problem = match rule.split_once(", expected ").filter(|_| rule.starts_with("unknown ")) {
         // What was probably meant comes before the list.
         Some((unknown, known)) => {
+            if let Some(place) = place_of::<T>(root, &path) {
+                return Err(Problem::new(path, unknown).with_hint(&format!("write {place}")));
+            }
             let names = if unknown.starts_with("unknown key") { "keys" } else { "values" };
             let known = known.trim_start_matches("one of ");
             Problem::new(path, unknown).with_hint(&format!("known {names}: {known}"))
@@ -89,6 +92,25 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, Proble
         None => Problem { value, ..Problem::new(path, rule) },
     };
     Err(problem.or_near(nearest(message)))
+}
+
+/// The path that a key which is not known has where it is one: in a table around its own, or in one within that.
+fn place_of<T: DeserializeOwned>(root: &Table, path: &str) -> Option<String> {
+    let (table, key) = path.rsplit_once('.')?;
+    let mut without = root.clone();
+    let value = table_at(&mut without, table)?.remove(key)?;
+    let around = table.rmatch_indices('.').map(|(at, _)| &table[..at]).map(str::to_owned);
+    let inner = table_at(&mut without, table)?.iter().filter(|(_, value)| value.is_table());
+    let inner: Vec<String> = inner.map(|(name, _)| format!("{table}.{name}")).collect();
+    let takes = |place: &str, key: &str| {
+        let mut with = without.clone();
+        let into = table_at(&mut with, place).filter(|table| !table.contains_key(key));
+        let put = into.map(|table| table.insert(key.to_owned(), value.clone()));
+        put.is_some() && attempt::<T>(with).is_ok()
+    };
+    // A table that takes any key says nothing of this one.
+    let is_place = |place: &String| takes(place, key) && !takes(place, "no key has this name");
+    around.chain(inner).find(is_place).map(|place| format!("{place}.{key}"))
 }
 
 fn attempt<T: DeserializeOwned>(root: Table) -> Result<T, (String, String)> {

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use super::file::deserialize;
 use super::gpu_keys;
-use super::words::toml_problem;
+use super::words::{toml_line, toml_problem};
 use crate::hardware::GpuSpec;
 use crate::io::text;
 use crate::problem::Problem;
@@ -85,9 +85,13 @@ fn local_gpu(place: &str, name: &str, folder: &Path) -> Result<GpuSpec, Problem>
     let text = text::whole(&path, text::SETTINGS_MIB_MAX).map_err(|error| in_file(&error))?;
     let root: Table =
         toml::from_str(&text).map_err(|error| in_file(&toml_problem(&text, &error)))?;
-    let spec = read(&root).map_err(|problem| in_file(&problem))?;
+    let at_line = |problem: Problem| match toml_line(&text, &problem.at) {
+        Some(line) => in_file(&format_args!("line {line}: {problem}")),
+        None => in_file(&problem),
+    };
+    let spec = read(&root).map_err(at_line)?;
     match spec.broken_rules().into_iter().next() {
-        Some(problem) => Err(in_file(&problem.below("spec"))),
+        Some(problem) => Err(at_line(problem.below("spec"))),
         None => Ok(spec),
     }
 }

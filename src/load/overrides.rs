@@ -65,11 +65,20 @@ pub(super) fn put_all(root: &mut Table, overrides: &[Override]) -> Result<(), Lo
     Ok(())
 }
 
+/// Whether a problem is that of an override: of what it sets, or of a table that it made in place of a value or under a
+/// name that is not known.
+fn concerns(problem: &Problem, path: &str) -> bool {
+    let is_made =
+        problem.rule.starts_with("unknown key") || problem.value.as_deref() == Some("a table");
+    let is_within = || path.strip_prefix(&problem.at).is_some_and(|rest| rest.starts_with('.'));
+    problem.concerns(path) || (is_made && is_within())
+}
+
 /// Who is to blame for problems of a scenario: the last override of the setting or of one around it, else the
 /// file.
 pub(super) fn blame(name: &str, overrides: &[Override], error: ScenarioError) -> LoadError {
     let blamed = |problem: Problem| {
-        let given = overrides.iter().rev().find(|given| problem.concerns(&given.path));
+        let given = overrides.iter().rev().find(|given| concerns(&problem, &given.path));
         let origin = given.map_or_else(|| Origin::File(name.to_owned()), Override::origin);
         Broken { origin, problem }
     };

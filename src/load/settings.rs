@@ -2,19 +2,27 @@
 
 use toml::{Table, Value};
 
+use super::words::plain;
 use crate::erased;
 use crate::problem::Problem;
 use crate::scenario::{EngineConfig, StepTimeConfig};
 
 /// A value as TOML, or as text where it is none.
-pub fn value_of(text: &str) -> Result<Value, &'static str> {
-    let parsed = toml::from_str::<Table>(&format!("value = {text}"));
-    if let Some(value) = parsed.ok().and_then(|mut table| table.remove("value")) {
-        return Ok(value);
+pub fn value_of(text: &str) -> Result<Value, String> {
+    let problem = match toml::from_str::<Table>(&format!("value = {text}")) {
+        Ok(mut table) => table.remove("value").map(Ok),
+        Err(error) => {
+            text.trim_start().starts_with(['{', '[']).then(|| Err(plain(error.message())))
+        }
+    };
+    match problem {
+        Some(Ok(value)) => return Ok(value),
+        Some(Err(problem)) => return Err(format!("is no table or list in TOML: {problem}")),
+        None => {}
     }
     let digits = text.trim().replace('_', "");
     if digits.ends_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok() {
-        return Err("the number is out of range");
+        return Err("the number is out of range".to_owned());
     }
     Ok(Value::String(text.to_owned()))
 }

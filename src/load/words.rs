@@ -1,5 +1,8 @@
 //! What readers of files say, in the words of those who wrote the files: serde speaks of Rust's types.
 
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
 /// A message in which no type of Rust is named.
 pub(crate) fn plain(message: &str) -> String {
     let message = keys(message);
@@ -22,6 +25,27 @@ pub(crate) fn toml_problem(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, column {column}: {said}")
 }
 
+/// The line on which the value at a path such as `spec.link` begins, unless it is a table.
+pub(crate) fn toml_line(text: &str, path: &str) -> Option<usize> {
+    let mut tables = DeTable::parse(text).ok()?.into_inner();
+    let (around, last) = path.rsplit_once('.').unwrap_or(("", path));
+    for key in around.split('.').filter(|key| !key.is_empty()) {
+        tables = match named(tables, key)?.into_inner() {
+            DeValue::Table(table) => table,
+            _ => return None,
+        };
+    }
+    let value = named(tables, last)?;
+    let is_table = matches!(value.get_ref(), DeValue::Table(_));
+    let before = text.get(..value.span().start).filter(|_| !is_table)?;
+    Some(before.matches('\n').count() + 1)
+}
+
+fn named<'a>(table: DeTable<'a>, name: &str) -> Option<Spanned<DeValue<'a>>> {
+    let mut entries = table.into_iter();
+    entries.find(|(key, _)| key.get_ref().as_ref() == name).map(|(_, value)| value)
+}
+
 /// Keys and words that are not known, or are missing.
 fn keys(message: &str) -> String {
     [
@@ -42,7 +66,7 @@ fn mismatch(text: &str) -> Option<(&str, &str, &str, &str)> {
     let (at, length) = starts.iter().filter_map(first).min()?;
     let said = &text[at + length..];
     let (got, expected) = said.split_once(", expected ")?;
-    let ends = [" at line ", " in `", "\n", "; "];
+    let ends = [" at line ", " at column ", " in `", "\n", "; "];
     let end = ends.iter().filter_map(|end| expected.find(end)).min().unwrap_or(expected.len());
     Some((&text[..at], got, &expected[..end], &expected[end..]))
 }
@@ -98,7 +122,17 @@ fn wanted(expected: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{plain, toml_problem};
+    use super::{plain, toml_line, toml_problem};
+
+    #[test]
+    fn a_value_is_found_by_its_path() {
+        let text = "like = 'a'\n\n[spec]\nlink = 'b'\nmemory_bytes =\t3\n";
+        assert_eq!(toml_line(text, "like"), Some(1));
+        assert_eq!(toml_line(text, "spec.memory_bytes"), Some(5));
+        for path in ["spec", "spec.name", "like.spec", "", "memory_bytes"] {
+            assert_eq!(toml_line(text, path), None, "{path}");
+        }
+    }
 
     #[test]
     fn a_text_that_is_no_toml_is_told_with_line_and_column() {
@@ -136,6 +170,10 @@ mod tests {
             ),
             ("invalid length 3, expected an array of length 2", "must be a list of 2, got 3"),
             ("unknown field `x`, expected `a` or `b`", "unknown key `x`, expected `a` or `b`"),
+            (
+                "invalid type: sequence, expected an object at column 0",
+                "must be an object, got a list at column 0",
+            ),
             ("missing field `a`", "missing key `a`"),
         ] {
             assert_eq!(plain(said), told);

@@ -113,7 +113,13 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &FrontPanel, (left, right): (f64, 
         }
         if number < KEYS {
             let label = (number + 1).to_string();
-            canvas.text((at.0 + 8.0, at.1 - 10.0), Align::Start, Type::NOTE, &label);
+            // At the frame there is no room beside a point.
+            let (place, align) = if at.0 + 24.0 < right {
+                ((at.0 + 8.0, at.1 - 10.0), Align::Start)
+            } else {
+                ((at.0, at.1 - 14.0), Align::Middle)
+            };
+            canvas.text(place, align, Type::NOTE, &label);
         }
     }
     for point in &shown.points {

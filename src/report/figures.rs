@@ -50,7 +50,7 @@ const CAPTIONS: [(&str, &str); 18] = [
     ),
     (
         "latency_over_time",
-        "What the requests got that were sent at each time. Shades are times when replicas were down, starting or draining, the stronger the more of them.",
+        "What the requests got that were sent at each time. Shades are times when replicas were down, starting, draining or slow, the stronger the more of them.",
     ),
     ("throughput", "Tokens and requests over the time of the run."),
     ("queue_memory", "Requests in the engines, and how much of their KV cache is in use."),

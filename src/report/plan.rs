@@ -149,7 +149,8 @@ fn assumptions(plan: &Plan) -> Html {
     table_of(vec![
         column("what", |one| one.title.clone()),
         column("of", |one| one.of.join(", ")),
-        column("assumed", |one| one.text.clone()),
+        // A page shows names as they are.
+        column("assumed", |one| one.text.replace('`', "")),
     ])
 }
 

@@ -103,7 +103,7 @@ fn report_rules(report: &ReportConfig, rules: &mut Rules) {
     for (name, limit_ms) in &report.goodput {
         if !["ttft", "tpot", "e2el"].contains(&name.as_str()) {
             let message = format!("unknown limit `{name}`, known are ttft, tpot and e2el");
-            rules.broken("report.goodput", &message);
+            rules.broken(&format!("report.goodput.{name}"), &message);
         }
         rules.positive(&format!("report.goodput.{name}"), *limit_ms);
     }

@@ -410,7 +410,13 @@ fn a_wrong_json_line_is_named_too() {
         "t.jsonl:2: `hash_ids` must have one id for every 512 prompt tokens, 3 for 1025, got 1; \
          if blocks are of another size, state it"
     );
+    assert_eq!(
+        json(r#"{"timestamp": 3, "input_length": "5", "output_length": 1}"#),
+        format!("t.jsonl:2: `input_length` {tokens} `\"5\"`")
+    );
     assert!(json("[1]").starts_with("t.jsonl:2: a line must hold one JSON object"));
+    let more = json(r#"{"timestamp": 3, "input_length": 5, "output_length": 1} x"#);
+    assert!(more.contains("JSON object: trailing characters at column 57"), "{more}");
 }
 
 #[test]

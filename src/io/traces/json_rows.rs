@@ -160,7 +160,10 @@ fn syntax(error: &serde_json::Error) -> String {
                 off?)"
             .to_owned();
     }
-    format!("a line must hold one JSON object: {error}")
+    // The line that serde counts is that within the row.
+    let said = error.to_string();
+    let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(said, _)| said);
+    format!("a line must hold one JSON object: {said} at column {}", error.column())
 }
 
 /// The keys of an object.
@@ -276,7 +279,11 @@ impl Cell {
             }
             _ => None,
         };
-        whole.ok_or_else(|| field::token_problem(column, &self.to_string()))
+        let said = match self {
+            Self::Text(text) => format!("\"{text}\""),
+            other => other.to_string(),
+        };
+        whole.ok_or_else(|| field::token_problem(column, &said))
     }
 
     fn ids(self, column: &str) -> Result<Vec<u64>, String> {

@@ -226,6 +226,22 @@ fn calibrated(misfit: f64, value: f64, made_on: &str) -> String {
     )
 }
 
+#[test]
+fn a_calibration_whose_parameters_are_none_is_refused_with_its_name() {
+    let whole = calibrated(1.0, 1000.0, "");
+    let place = "c.toml: cluster.step_time.base_us: ";
+    for (from, to, rule) in [
+        ("spread = 0.3", "spread = -1", "the spread must be positive, got -1"),
+        ("value = 1000.0", "value = -4", "value must be at least 0, got -4"),
+        ("low = 1.0", "low = 9.0", "low must be at most high, which is 2, got 9"),
+    ] {
+        let calibration = whole.replace(from, to);
+        let cli = Cli::new().file("s.toml", scenario(1.0)).file("c.toml", calibration);
+        let ran = cli.words("run s.toml --no-files --calibration c.toml").expect_exit(2);
+        ran.stdout_is_empty().stderr_has(&format!("{place}{rule}"));
+    }
+}
+
 const ELSEWHERE: &str = "[made_on]\nmodels = [\"Qwen/Qwen3-8B\"]\ngpus = [\"A100-SXM4-80GB\"]\n\
                          engines = [\"sglang\"]\ntensor_parallel_sizes = [2]\n";
 const HERE: &str = "[made_on]\nmodels = [\"Qwen/Qwen2.5-7B\"]\ngpus = [\"H100-SXM5-80GB\"]\n\

@@ -99,6 +99,7 @@ fn what_cannot_be_checked_is_refused() {
     for (words, message) in [
         ("absent", "absent: "),
         ("empty", "empty: holds no scenario files"),
+        ("new/s.toml", "new/s.toml: is a file; give the folder of the scenarios"),
         ("new", "new/golden.toml: is missing; `servecast check new --update` records it"),
         ("bad", "bad/golden.toml: tolerances.default: must be 0 or more, or inf, got -1"),
         ("broken --update", "broken/s.toml: "),

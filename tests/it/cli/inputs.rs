@@ -84,6 +84,9 @@ fn what_an_override_breaks_is_blamed_on_it() {
         ("cluster.replica=2", "cluster.replica: unknown key"),
         ("workload.arrivals.rate_per_s=-2", "workload.arrivals.rate_per_s: must be"),
         ("cluster.engine.block_size=1.5", "cluster.engine.block_size: must be a whole number"),
+        ("clutser.replicas=2", "clutser: unknown key `clutser`; did you mean `cluster`?"),
+        ("cluster.replicas.x=2", "cluster.replicas: must be a whole number"),
+        ("report.goodput.tff=5", "report.goodput.tff: unknown limit `tff`"),
     ] {
         let message = format!("--set {setting}: {problem}");
         refused(&format!("run s.toml --set {setting}"), &message);
@@ -92,6 +95,26 @@ fn what_an_override_breaks_is_blamed_on_it() {
     let cli = Cli::new().file("s.toml", broken);
     let ran = cli.words("run s.toml --set cluster.replicas=2").expect_exit(2);
     ran.stderr_has("s.toml: workload.arrivals.rate_per_s: must be");
+}
+
+#[test]
+fn a_key_that_stands_in_another_table_is_sent_there() {
+    let cli = Cli::with_scenario();
+    for (setting, problem) in [
+        (
+            "cluster.engine.gpu_memory_utilization=0.8",
+            "unknown key `gpu_memory_utilization`; write cluster.gpu_memory_utilization\n",
+        ),
+        ("cluster.engine.max_num_seq=8", "did you mean `max_num_seqs`?"),
+        // Its value would not do there either.
+        ("cluster.engine.replicas=[1]", "unknown key `replicas`; known keys: "),
+    ] {
+        let ran = cli.run(["run", "s.toml", "--no-files", "--set", setting]).expect_exit(2);
+        ran.stdout_is_empty().stderr_has(problem);
+    }
+    let engine = "engine = { type = \"vllm_v1\" }\nmax_num_seqs = 8\ngpu =";
+    let place = "s.toml: cluster.max_num_seqs: unknown key `max_num_seqs`; write cluster.engine.max_num_seqs";
+    refused("gpu =", engine, place);
 }
 
 #[test]
@@ -357,6 +380,9 @@ fn an_override_that_overflows_is_told_as_a_number() {
     let set = "workload.num_requests=99999999999999999999";
     let ran = cli.words(&format!("run s.toml --set {set}")).expect_exit(2).stdout_is_empty();
     ran.stderr_has(&format!("--set {set}: the number is out of range"));
+    let broken = "workload.arrivals={ type = \"poisson\", rate_per_s = 1, rate_per_s = 2 }";
+    let ran = cli.run(["run", "s.toml", "--set", broken]).expect_exit(2).stdout_is_empty();
+    ran.stderr_has(&format!("--set {broken}: is no table or list in TOML: duplicate key"));
     // What only looks a little like one is text.
     cli.words("run s.toml --set name=1.2.3").expect_exit(0);
 }

@@ -185,7 +185,13 @@ fn files_of_gpus_that_are_none_are_refused_with_what_is_wrong() {
         "like: `L4OS` is not in the catalogue of GPUs; did you mean `L40S`?",
     );
     refused(&with("slow card", "L40S"), "spec.name: `L40S` is L40S of the catalogue");
-    refused(&with("432.0", "0.0"), "spec.memory_bandwidth_gb_s: must be from 0.001 to 10⁹, got 0");
+    let line = CARD.lines().position(|line| line.contains("432.0")).expect("it is there") + 1;
+    refused(
+        &with("432.0", "0.0"),
+        &format!(
+            "slow.toml: line {line}: spec.memory_bandwidth_gb_s: must be from 0.001 to 10⁹, got 0"
+        ),
+    );
     refused(&with("link_gb_s", "link_speed"), "spec.link_speed: unknown key `link_speed`");
     refused("", "slow.toml: spec: 12 keys are missing:");
     let cli = Cli::new().file("s.toml", SCENARIO);

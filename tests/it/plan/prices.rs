@@ -55,7 +55,11 @@ fn files_that_are_no_prices_are_refused_with_place_value_and_rule() {
         ("p.toml", "H100 = ", "p.toml: "),
         ("p.csv", "gpu,usd\nH100,2", "p.csv: must have the columns gpu and usd_per_hour"),
         ("p.csv", "gpu,usd_per_hour\nH100,two", "H100: must be US dollars per hour, got `two`"),
-        ("p.csv", "gpu,usd_per_hour\nH100", "p.csv: "),
+        (
+            "p.csv",
+            "gpu,usd_per_hour\nH100",
+            "p.csv: line 2: a row must have as many fields as the header, 2, got 1",
+        ),
         ("p.csv", "gpu,usd_per_hour\n", "p.csv: has no prices"),
         ("p.toml", "# none yet\n", "p.toml: has no prices"),
         ("p.xls", "H100", "p.xls: is not a table"),
