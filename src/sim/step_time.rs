@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::{layer_table, pipeline, step_table};
 use crate::cost::{
-    Calibration, Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions, StepTime,
+    Calibration, Linear, OperatorModel, OperatorProfile, Roofline, RooflineError, RooflineOptions,
+    StepTime,
 };
 use crate::model::ModelSpec;
 use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
@@ -60,6 +61,7 @@ pub(super) fn of_layers(
     let share = f64::from(layers.end - layers.start) / f64::from(all_layers);
     let fail = |problem: String| ScenarioError::at("cluster.step_time", problem);
     let (cluster, gpu) = (&group.cluster, &group.gpu);
+    let unshared = |error: RooflineError| ScenarioError::at("cluster.tensor_parallel_size", error);
     let micros = |us: f64| {
         let whole = u128::from(SimDuration::from_secs_f64(us / 1e6).as_nanos());
         let before = |layer: u32| whole * u128::from(layer) / u128::from(all_layers);
@@ -85,12 +87,12 @@ pub(super) fn of_layers(
             }
             let options = options(*sampler, *communication, *calibration);
             let built = OperatorModel::new(model, gpu, &profile, &options);
-            built.map(StepTime::Operators).map_err(|error| fail(error.to_string()))
+            built.map(StepTime::Operators).map_err(unshared)
         }
         StepTimeConfig::Roofline { sampler, communication, calibration } => {
             let options = options(*sampler, *communication, *calibration);
             let roofline = Roofline::new(model, gpu, &options);
-            roofline.map(StepTime::Roofline).map_err(|error| fail(error.to_string()))
+            roofline.map(StepTime::Roofline).map_err(unshared)
         }
         StepTimeConfig::LayerTable(config) => layer_table::layer_table(model, group, config)
             .map(StepTime::LayerTable)

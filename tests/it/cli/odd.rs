@@ -290,6 +290,18 @@ fn a_context_beyond_that_of_the_model_is_warned_of() {
 }
 
 #[test]
+fn gpus_of_several_nodes_do_not_share_a_matrix() {
+    let text = SCENARIO
+        .replace("Qwen2.5-7B", "Qwen3-8B")
+        .replace("gpu =", "tensor_parallel_size = 16\nstep_time = { type = \"roofline\" }\ngpu =");
+    let text: Vec<&str> = text.lines().filter(|line| !line.contains("linear")).collect();
+    let cli = Cli::new().file("s.toml", text.join("\n"));
+    cli.words("run s.toml --no-files").expect_exit(2).stderr_has(
+        "cluster.tensor_parallel_size: tensor parallel size on H100-SXM5-80GB must be at most 8 (one node), got 16",
+    );
+}
+
+#[test]
 fn what_stands_for_a_checkpoint_is_warned_of() {
     let served = |name: &str| {
         let model = |line: &str| match line.starts_with("model = ") {
