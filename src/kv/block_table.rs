@@ -4,7 +4,7 @@ use super::block_pool::{Hit, Share};
 use super::content_tree::Place;
 use super::groups::GroupTables;
 use super::token_runs::Cursor;
-use super::{BlockHash, BlockId, ChainHasher};
+use super::{BlockHash, BlockId, ChainHasher, Names};
 
 /// The blocks of one sequence, first to last, and the names of their content.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct BlockTable {
     /// In a numbered pool: every block, and the names of blocks.
     pub(super) numbers: Vec<BlockId>,
     pub(super) names: Vec<BlockHash>,
+    /// In a counted pool that tells of its blocks: their names.
+    pub(super) told: Names,
     /// In a pool that groups of layers share. Beside the table, which most pools have without.
     pub(super) grouped: Option<Box<GroupTables>>,
 }
@@ -34,6 +36,7 @@ pub struct Buffers {
     shares: Vec<Share>,
     numbers: Vec<BlockId>,
     names: Vec<BlockHash>,
+    told: Names,
     grouped: Option<Box<GroupTables>>,
 }
 
@@ -53,6 +56,7 @@ impl BlockTable {
             next: Place::ROOT,
             numbers: Vec::new(),
             names: Vec::new(),
+            told: Names::default(),
             grouped: None,
         }
     }
@@ -63,6 +67,7 @@ impl BlockTable {
             shares: std::mem::take(&mut self.shares),
             numbers: std::mem::take(&mut self.numbers),
             names: std::mem::take(&mut self.names),
+            told: std::mem::take(&mut self.told),
             grouped: self.grouped.take(),
         }
     }
@@ -70,12 +75,14 @@ impl BlockTable {
     /// Uses the buffers that another table gave up.
     #[inline]
     pub fn reuse(&mut self, buffers: Buffers) {
-        let Buffers { shares, numbers, mut names, mut grouped } = buffers;
+        let Buffers { shares, numbers, mut names, mut told, mut grouped } = buffers;
         names.clear();
+        told.clear();
         if let Some(grouped) = &mut grouped {
             grouped.junction = 0;
         }
-        (self.shares, self.numbers, self.names, self.grouped) = (shares, numbers, names, grouped);
+        (self.shares, self.numbers, self.names) = (shares, numbers, names);
+        (self.told, self.grouped) = (told, grouped);
     }
 
     /// The next `blocks` blocks are cached now, the last of them before `next`.

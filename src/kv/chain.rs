@@ -5,7 +5,8 @@
 //! has a chance of 5·10⁻¹⁴ per lookup.
 
 use super::BlockHash;
-use super::names::{BlockRuns, Chain};
+use super::name_runs::Names;
+use super::names::{BlockRuns, Chain, NameRun};
 use super::token_runs::{Cursor, TokenRuns};
 use crate::ids::{AdapterId, RequestId};
 use crate::request::{Content, Segment};
@@ -94,14 +95,23 @@ impl ChainHasher {
     /// the names of the blocks before.
     pub fn extend(&mut self, tokens: u32, names: &mut Vec<BlockHash>) {
         debug_assert_eq!(names.len(), self.named as usize, "names are appended in order");
+        names.reserve(self.nameable(tokens).saturating_sub(self.named) as usize);
+        self.name(tokens, |run| names.extend(run.each()));
+    }
+
+    /// The same by runs. Names of blocks before may be left out.
+    pub fn extend_by_runs(&mut self, tokens: u32, names: &mut Names) {
+        self.name(tokens, |run| names.push_run(run));
+    }
+
+    fn name(&mut self, tokens: u32, mut tell: impl FnMut(NameRun)) {
         let nameable = self.nameable(tokens);
-        names.reserve(nameable.saturating_sub(self.named) as usize);
         while self.named < nameable {
             let run = self.tokens.piece(self.next, u32::MAX);
             let whole = run.len.saturating_sub(self.ahead()) / self.block_size;
             if whole == 0 {
                 let block = self.block(self.chain.last(), self.next);
-                names.push(self.chain.push(block, self.block_size));
+                tell(NameRun::of(self.chain.push(block, self.block_size)));
                 self.next = self.tokens.skip(self.next, self.block_size);
                 self.named += 1;
                 continue;
@@ -109,7 +119,7 @@ impl ChainHasher {
             // All of one segment.
             let whole = whole.min(nameable - self.named);
             let first = Segment { len: self.block_size + self.ahead(), ..run };
-            names.extend(self.chain.push_run(first, self.block_size, whole));
+            tell(self.chain.push_run(first, self.block_size, whole));
             self.next = self.tokens.skip(self.next, whole * self.block_size);
             self.named += whole;
         }

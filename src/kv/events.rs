@@ -1,7 +1,7 @@
 //! What a cache tells of itself: which blocks can be found in it from now on, and which no more (vLLM 0.33.0,
 //! `vllm/v1/core/block_pool.py`; SGLang 0.5.23, `sglang/srt/mem_cache/events.py`).
 
-use super::{BlockHash, ChainHasher};
+use super::{BlockHash, ChainHasher, Names};
 use crate::ids::RequestId;
 
 /// A change of what a cache holds.
@@ -17,15 +17,26 @@ pub enum CacheEvent {
         /// The name of the block before, if there is one.
         parent: Option<BlockHash>,
         /// Their names.
-        names: Vec<BlockHash>,
+        names: Names,
     },
     /// Blocks cannot be found any more; of an engine of blocks, a copy of each.
     Removed {
-        /// Their names, in the order in which they went.
-        names: Vec<BlockHash>,
+        /// Their names.
+        names: Names,
+        /// In which order they went.
+        order: Order,
     },
     /// Nothing is cached any more.
     Cleared,
+}
+
+/// In which order the blocks of a list went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The first one first.
+    Forward,
+    /// The last one first.
+    Backward,
 }
 
 /// The changes of a cache since somebody asked last.
@@ -34,20 +45,16 @@ pub(super) struct EventLog(Vec<CacheEvent>);
 
 impl EventLog {
     /// Blocks `from..to` of a sequence are stored. `names` has the names of its blocks up to there.
-    pub(super) fn stored(
-        &mut self,
-        hasher: &ChainHasher,
-        names: &[BlockHash],
-        (from, to): (u32, u32),
-    ) {
+    pub(super) fn stored(&mut self, hasher: &ChainHasher, names: &Names, (from, to): (u32, u32)) {
         if from == to {
             return;
         }
+        let before = from.checked_sub(1).and_then(|before| names.get(before as usize));
         self.0.push(CacheEvent::Stored {
             request: hasher.tokens.request(),
             start: from * hasher.block_size,
-            parent: from.checked_sub(1).map(|before| names[before as usize]),
-            names: names[from as usize..to as usize].to_vec(),
+            parent: before.map(BlockHash::numbered),
+            names: names.slice(from as usize..to as usize).to_names(),
         });
     }
 
@@ -57,9 +64,9 @@ impl EventLog {
     }
 
     /// Blocks are removed.
-    pub(super) fn removed(&mut self, names: Vec<BlockHash>) {
+    pub(super) fn removed(&mut self, names: Names, order: Order) {
         if !names.is_empty() {
-            self.0.push(CacheEvent::Removed { names });
+            self.0.push(CacheEvent::Removed { names, order });
         }
     }
 
@@ -92,11 +99,11 @@ impl Listener {
                     assert!(!names.is_empty(), "nothing is stored");
                     assert_eq!(parent.is_none(), start == 0, "what begins has no parent");
                     self.heard += names.len();
-                    self.names.extend(names);
+                    self.names.extend(names.all().iter().map(BlockHash::numbered));
                 }
-                CacheEvent::Removed { names } => {
-                    for name in names {
-                        self.names.remove(&name);
+                CacheEvent::Removed { names, .. } => {
+                    for name in names.all().iter() {
+                        self.names.remove(&BlockHash::numbered(name));
                     }
                 }
                 CacheEvent::Cleared => self.names.clear(),

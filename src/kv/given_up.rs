@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::names::Chain;
+use super::name_runs::Names;
+use super::names::{Chain, NameRun};
 use super::token_runs::{Cursor, TokenRuns};
 use super::{BlockHash, ChainHasher};
 
@@ -11,15 +12,15 @@ use super::{BlockHash, ChainHasher};
 #[derive(Debug, Clone)]
 pub(super) struct GivenUp {
     chunk_tokens: u32,
-    /// In the order in which they were given up.
-    names: Vec<BlockHash>,
-    /// The sequence that was looked at last, and its chunks, of which so many first ones are not known.
-    latest: Option<(ChainHasher, Vec<BlockHash>, usize)>,
+    /// In the order in which they were given up, of each run the last one first.
+    runs: Vec<NameRun>,
+    /// The sequence that was looked at last, and its chunks behind so many first ones, which are not known.
+    latest: Option<(ChainHasher, Names, usize)>,
 }
 
 impl GivenUp {
     pub(super) fn new(chunk_tokens: u32) -> Self {
-        Self { chunk_tokens, names: Vec::new(), latest: None }
+        Self { chunk_tokens, runs: Vec::new(), latest: None }
     }
 
     /// How many tokens a chunk has.
@@ -52,24 +53,24 @@ impl GivenUp {
             }
             let mut known = self.latest.take().map(|(_, known, _)| known).unwrap_or_default();
             known.clear();
-            known.resize(unknown, namespace);
             self.latest = Some((hasher, known, unknown));
         }
-        if let Some((hasher, known, _)) = &mut self.latest {
-            hasher.extend(lost.end, known);
-            self.names.extend(known[chunks].iter().rev());
+        if let Some((hasher, known, unknown)) = &mut self.latest {
+            hasher.extend_by_runs(lost.end, known);
+            let lost = known.slice(chunks.start - *unknown..chunks.end - *unknown);
+            self.runs.extend(lost.runs().rev());
         }
     }
 
-    /// All until now, in the order in which they were given up.
-    pub(super) fn take_in_order(&mut self) -> Vec<BlockHash> {
-        std::mem::take(&mut self.names)
+    /// All until now; what was given up first comes last.
+    pub(super) fn take_by_runs(&mut self) -> Names {
+        let mut names = Names::default();
+        self.runs.drain(..).rev().for_each(|run| names.push_run(run));
+        names
     }
 
-    /// All until now, so that of each sequence the first comes first; what was given up first comes last.
+    /// The same one by one.
     pub(super) fn take(&mut self) -> Vec<BlockHash> {
-        let mut names = std::mem::take(&mut self.names);
-        names.reverse();
-        names
+        self.runs.drain(..).rev().flat_map(NameRun::each).collect()
     }
 }

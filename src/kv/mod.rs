@@ -7,7 +7,7 @@
 //! * [`RadixTree`] keeps token sequences that share beginnings, as SGLang's radix cache does.
 //! * [`HybridTree`] is that of models with sliding windows or states beside full attention.
 //! * [`Tier`] keeps chunks of KV below GPU memory, as vLLM's offloading managers and LMCache's backends do.
-//! * [`ChainHasher`] names the content of full blocks, each name covering everything before it.
+//! * [`ChainHasher`] names the content of full blocks, each name covering everything before it; [`Names`] keeps names by runs.
 
 mod block_pool;
 mod block_table;
@@ -21,6 +21,7 @@ mod groups;
 mod hybrid_radix;
 mod known;
 mod lists;
+mod name_runs;
 mod names;
 mod numbered_pool;
 mod pool;
@@ -33,13 +34,14 @@ pub use block_pool::{BlockId, BlockPool};
 pub use block_table::{BlockTable, Hits};
 pub use chain::{ChainHasher, Lookahead};
 pub use chunks::ChunkNames;
-pub use events::CacheEvent;
+pub use events::{CacheEvent, Order};
 pub use groups::{Demand, GroupedPool};
 pub use hybrid_radix::{
     Evicted, HybridPrefix, HybridTree, PathLock, StateInsert, States, WindowInsert, WindowShare,
     Windows,
 };
 pub use known::CacheContent;
+pub use name_runs::{NameSlice, Names};
 pub use names::BlockHash;
 pub use numbered_pool::NumberedPool;
 pub use pool::KvPool;

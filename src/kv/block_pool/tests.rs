@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::ids::RequestId;
 use crate::kv::events::Listener;
-use crate::kv::{CacheEvent, ChainHasher, KvPool, Lookahead, NumberedPool};
+use crate::kv::{CacheEvent, ChainHasher, KvPool, Lookahead, NumberedPool, Order};
 use crate::request::{Content, Segment};
 use crate::rng::mix;
 
@@ -311,8 +311,8 @@ fn who_hears_of_blocks_knows_what_is_found() {
     // Three blocks are free; two more are taken from the end of the sequence.
     let mut other = table(1, &[(2, 20)], Lookahead::None);
     pool.take(&mut other, 5);
-    let gone = sequence[3..].iter().rev().copied().collect();
-    assert_eq!(pool.take_events(), [CacheEvent::Removed { names: gone }]);
+    let names = sequence[3..].iter().map(|name| name.number()).collect();
+    assert_eq!(pool.take_events(), [CacheEvent::Removed { names, order: Order::Backward }]);
     pool.release(&mut other);
     pool.forget_cached();
     assert_eq!(pool.take_events(), [CacheEvent::Cleared]);
@@ -336,7 +336,7 @@ proptest! {
             let (mut taken, mut foretold) = (pair.pools[0].clone(), pair.pools[0].clone());
             let removed = |events: Vec<CacheEvent>| {
                 let names = events.into_iter().flat_map(|event| match event {
-                    CacheEvent::Removed { names } => names,
+                    CacheEvent::Removed { names, .. } => names.all().iter().rev().collect::<Vec<_>>(),
                     other => panic!("{other:?} is no removal"),
                 });
                 names.collect::<Vec<_>>()

@@ -1,9 +1,9 @@
 //! What a pool tells of what it caches and forgets, also of what it is going to forget.
 
 use super::{BlockPool, BlockTable};
-use crate::kv::CacheEvent;
 use crate::kv::events::EventLog;
 use crate::kv::given_up::GivenUp;
+use crate::kv::{CacheEvent, Order};
 
 /// What is told of its content, and what of it has gone since.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub(super) struct Events {
 impl Events {
     /// Tells of what has gone, in the order in which it went.
     pub(super) fn tell_gone(&mut self) {
-        self.log.removed(self.gone.take_in_order());
+        self.log.removed(self.gone.take_by_runs(), Order::Backward);
     }
 }
 
@@ -59,9 +59,9 @@ impl BlockPool {
     /// The blocks of a table from this one up to the last that has a name are found, or can be from now on.
     pub(super) fn tell_stored(&mut self, table: &mut BlockTable, from: u32) {
         let Some(events) = &mut self.events else { return };
-        let BlockTable { hasher, names, named, .. } = table;
-        hasher.extend(*named * hasher.block_size + hasher.ahead(), names);
-        events.log.stored(hasher, names, (from, *named));
+        let BlockTable { hasher, told, named, .. } = table;
+        hasher.extend_by_runs(*named * hasher.block_size + hasher.ahead(), told);
+        events.log.stored(hasher, told, (from, *named));
     }
 
     /// Whether all are taken that it told of before.

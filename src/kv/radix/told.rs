@@ -6,8 +6,8 @@ use super::nodes::Node;
 use super::{NodeId, RadixTree, Rest};
 use crate::ids::RequestId;
 use crate::kv::events::EventLog;
-use crate::kv::names::Chain;
-use crate::kv::{BlockHash, CacheEvent};
+use crate::kv::names::{Chain, NameRun};
+use crate::kv::{BlockHash, CacheEvent, Names, Order};
 use crate::request::Segment;
 use crate::rng::mix;
 
@@ -23,7 +23,7 @@ pub(super) struct Told {
 /// The pages of a node.
 #[derive(Debug, Clone)]
 struct Pages {
-    names: Vec<BlockHash>,
+    names: Names,
     /// What is before the first of them, if they are named by that.
     begin: Option<Chain>,
     /// The last of them.
@@ -32,23 +32,24 @@ struct Pages {
 
 impl Pages {
     /// Pages of names that say nothing.
-    fn of(names: Vec<BlockHash>) -> Self {
-        let last = names.last().copied().unwrap_or(BlockHash::numbered(0));
+    fn of(names: Names) -> Self {
+        let last = BlockHash::numbered(names.all().last().unwrap_or(0));
         Self { names, begin: None, end: Chain::behind(last) }
     }
 
     /// These tokens, page by page, behind what is before them.
     fn behind(begin: Chain, mut rest: Rest<'_>, size: u32) -> Self {
         let mut end = begin;
-        let mut names = Vec::with_capacity((rest.left / size) as usize);
+        let mut names = Names::default();
         while rest.left >= size {
             let run = rest.run().expect("tokens are left");
             let whole = run.len / size;
             if whole == 0 {
-                names.push(end.push(rest.first(size).block(end.last()), size));
+                let block = rest.first(size).block(end.last());
+                names.push_run(NameRun::of(end.push(block, size)));
                 rest.skip(size);
             } else {
-                names.extend(end.push_run(Segment { len: size, ..run }, size, whole));
+                names.push_run(end.push_run(Segment { len: size, ..run }, size, whole));
                 rest.skip(whole * size);
             }
         }
@@ -70,7 +71,7 @@ impl RadixTree {
             let node = &self.nodes[id as usize];
             if node.is_named && node.tokens > 0 {
                 let pages = 0..u64::from(node.tokens / self.page_size);
-                let name = |page| BlockHash::of(mix(u64::from(id)) ^ page);
+                let name = |page| BlockHash::of(mix(u64::from(id)) ^ page).number();
                 told.nodes.insert(id, Pages::of(pages.map(name).collect()));
             }
         }
@@ -138,7 +139,7 @@ impl RadixTree {
         if let Some(told) = &mut self.told
             && let Some(pages) = told.nodes.remove(&id)
         {
-            told.log.removed(pages.names);
+            told.log.removed(pages.names, Order::Forward);
         }
     }
 }

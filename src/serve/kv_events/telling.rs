@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Publisher;
 use super::batch::{Batch, Blocks, Event, Group};
 use crate::ids::{AdapterId, InstanceId, RequestId};
-use crate::kv::{BlockHash, CacheEvent};
+use crate::kv::{BlockHash, CacheEvent, Order};
 use crate::serve::app::unix_time;
 use crate::serve::words::Words;
 use crate::sim::Live;
@@ -85,7 +85,6 @@ impl Telling {
     }
 
     fn event(&self, event: CacheEvent, block_size: u32, group: Option<Group>) -> Event<'_> {
-        let numbers = |names: Vec<BlockHash>| names.into_iter().map(BlockHash::number).collect();
         match event {
             CacheEvent::Stored { request, start, parent, names } => {
                 let told = self.requests.get(&request);
@@ -94,7 +93,7 @@ impl Telling {
                 let adapter = told.and_then(|told| told.adapter);
                 let adapter = adapter.and_then(|id| Some((1 + id.0, self.names.get(id.index())?)));
                 Event::from(Blocks {
-                    names: numbers(names),
+                    names: names.all().iter().collect(),
                     parent: parent.map(BlockHash::number),
                     tokens: tokens.unwrap_or_default(),
                     block_size,
@@ -102,7 +101,12 @@ impl Telling {
                     group,
                 })
             }
-            CacheEvent::Removed { names } => Event::removed(numbers(names), group),
+            CacheEvent::Removed { names, order: Order::Forward } => {
+                Event::removed(names.all().iter().collect(), group)
+            }
+            CacheEvent::Removed { names, order: Order::Backward } => {
+                Event::removed(names.all().iter().rev().collect(), group)
+            }
             CacheEvent::Cleared => Event::AllBlocksCleared {},
         }
     }

@@ -18,12 +18,15 @@
 //! minutes or by volume.
 
 mod children;
+mod gone;
 mod known;
 
 use super::Rank;
 use super::paths::equal;
 use super::ranks::RankSet;
+use crate::kv::{NameSlice, Names, Order};
 use children::Children;
+use gone::Gone;
 use known::Known;
 
 /// How many threads take in events.
@@ -37,8 +40,9 @@ pub enum Threads {
 
 type Edge = usize;
 const ROOT: Edge = 0;
-/// Spare blocks of an edge: most grow once, by those of an answer, which then fit without moving it.
-const ROOM: usize = 8;
+/// Spare runs of blocks of an edge: most grow once, by the block in which an answer begins and those behind it, which then
+/// fit without moving it.
+const ROOM: usize = 2;
 
 /// Blocks on edges, with who covers them.
 #[derive(Debug, Clone)]
@@ -58,7 +62,7 @@ pub struct Index {
 /// An edge and what follows it.
 #[derive(Debug, Clone, Default)]
 struct Node {
-    blocks: Vec<u64>,
+    blocks: Names,
     full: RankSet,
     /// Ranks that cover the beginning, at least one block and not all.
     cutoffs: Vec<(Rank, usize)>,
@@ -76,33 +80,34 @@ struct Node {
 }
 
 impl Node {
-    fn of(blocks: &[u64], rank: Rank) -> Self {
-        let mut own = Vec::with_capacity(blocks.len() + ROOM);
-        own.extend_from_slice(blocks);
+    fn of(blocks: NameSlice<'_>, rank: Rank) -> Self {
+        let mut own = Names::with_room_of(blocks, ROOM);
+        own.extend(blocks);
         Self { blocks: own, full: RankSet::of(rank), ..Self::default() }
+    }
+
+    /// The block at a place.
+    fn block(&self, at: usize) -> u64 {
+        self.blocks.get(at).expect("a block of the edge")
     }
 
     /// The place of a block, the last of them if its name is here twice.
     fn at(&self, block: u64) -> Option<usize> {
-        self.blocks.iter().rposition(|one| *one == block)
+        self.blocks.last_place(block)
     }
 
     /// The same where the block is the one before a place, which it mostly is: edges are long, and engines evict
     /// tails first.
     fn just_before(&self, end: usize, block: u64) -> Option<usize> {
-        let is_there = |at: &usize| !self.strays && self.blocks.get(*at) == Some(&block);
+        let is_there = |at: &usize| !self.strays && self.blocks.get(*at) == Some(block);
         let guess = end.checked_sub(1).filter(is_there);
         debug_assert!(guess.is_none() || guess == self.at(block), "a name is on an edge once");
         guess
     }
 
-    /// How many of some blocks are the last ones before a place, the last first.
-    fn tail_in(&self, end: usize, blocks: &[u64]) -> usize {
-        if self.strays {
-            return 0;
-        }
-        let tail = self.blocks[..end].iter().rev().zip(blocks);
-        tail.take_while(|(one, other)| one == other).count()
+    /// How many of the blocks that went are the last ones before a place, the last first.
+    fn tail_in(&self, end: usize, gone: Gone<'_>) -> usize {
+        if self.strays { 0 } else { gone.are_last_of(self.blocks.slice(0..end)) }
     }
 
     fn covered(&self, rank: Rank) -> usize {
@@ -127,8 +132,8 @@ impl Node {
     }
 
     /// Blocks that are the same here from a place on as in a list.
-    fn same(&self, from: usize, blocks: &[u64]) -> usize {
-        equal(&self.blocks[from..], blocks)
+    fn same(&self, from: usize, blocks: NameSlice<'_>) -> usize {
+        equal(self.blocks.slice(from..self.blocks.len()), blocks)
     }
 }
 
@@ -149,7 +154,8 @@ impl Index {
 
     /// A rank has stored blocks behind one, or at the begin of a prompt. What it stores behind a block that it does not
     /// have is lost.
-    pub fn store(&mut self, rank: Rank, parent: Option<u64>, blocks: &[u64]) {
+    pub fn store(&mut self, rank: Rank, parent: Option<u64>, blocks: &Names) {
+        let blocks = blocks.all();
         if self.known.len() <= rank.index() {
             self.known.resize_with(rank.index() + 1, Known::default);
         }
@@ -165,7 +171,7 @@ impl Index {
     }
 
     /// The edge that ends with a block, if blocks are not on one behind it already.
-    fn begin_behind(&mut self, rank: Rank, parent: u64, blocks: &[u64]) -> Option<Edge> {
+    fn begin_behind(&mut self, rank: Rank, parent: u64, blocks: NameSlice<'_>) -> Option<Edge> {
         let edge = self.find(rank, parent, None)?;
         let node = &self.edges[edge];
         let covered = node.covered(rank);
@@ -188,7 +194,7 @@ impl Index {
         }
         if same == behind && !node.is_inner {
             let known = self.cover(rank, edge, at + 1 + same).max(at + 1);
-            self.extend(rank, edge, &blocks[same..]);
+            self.extend(rank, edge, blocks.behind(same));
             self.know(rank, edge, known..at + 1 + blocks.len());
             return None;
         }
@@ -197,9 +203,9 @@ impl Index {
     }
 
     /// Blocks follow an edge.
-    fn grow(&mut self, rank: Rank, mut edge: Edge, mut blocks: &[u64]) {
+    fn grow(&mut self, rank: Rank, mut edge: Edge, mut blocks: NameSlice<'_>) {
         while let Some(first) = blocks.first() {
-            let Some(child) = self.edges[edge].children.get(*first) else {
+            let Some(child) = self.edges[edge].children.get(first) else {
                 return self.branch(rank, edge, blocks);
             };
             let node = &self.edges[child];
@@ -212,7 +218,7 @@ impl Index {
             if same < len && same == blocks.len() {
                 return;
             }
-            (edge, blocks) = (child, &blocks[same..]);
+            (edge, blocks) = (child, blocks.behind(same));
             if same < len {
                 return self.branch(rank, edge, blocks);
             }
@@ -231,7 +237,8 @@ impl Index {
     }
 
     /// Blocks follow an edge that has none of them behind it.
-    fn branch(&mut self, rank: Rank, edge: Edge, blocks: &[u64]) {
+    fn branch(&mut self, rank: Rank, edge: Edge, blocks: NameSlice<'_>) {
+        let Some(first) = blocks.first() else { return };
         let node = &self.edges[edge];
         if !node.is_inner && node.full.contains(rank) {
             let len = node.blocks.len();
@@ -241,12 +248,12 @@ impl Index {
         let child = self.add(Node { is_child: true, ..Node::of(blocks, rank) });
         let node = &mut self.edges[edge];
         node.is_inner = true;
-        node.children.insert(blocks[0], child);
+        node.children.insert(first, child);
         self.know(rank, child, 0..blocks.len());
     }
 
     /// An edge without children goes on.
-    fn extend(&mut self, rank: Rank, edge: Edge, blocks: &[u64]) {
+    fn extend(&mut self, rank: Rank, edge: Edge, blocks: NameSlice<'_>) {
         self.spell_out_in_doubt(rank, edge);
         let node = &mut self.edges[edge];
         let len = node.blocks.len();
@@ -255,7 +262,7 @@ impl Index {
             node.full.remove(one);
             node.cutoffs.push((one, len));
         }
-        node.blocks.extend_from_slice(blocks);
+        node.blocks.extend(blocks);
         let len = node.blocks.len();
         node.cover(rank, len);
     }
@@ -271,7 +278,7 @@ impl Index {
             ..Node::default()
         };
         tail.is_inner = !tail.children.is_empty();
-        let first = tail.blocks[0];
+        let first = tail.block(0);
         for (rank, cutoff) in std::mem::take(&mut node.cutoffs) {
             if cutoff < at {
                 node.cutoffs.push((rank, cutoff));
@@ -294,36 +301,39 @@ impl Index {
     }
 
     /// A rank has removed blocks.
-    pub fn remove(&mut self, rank: Rank, blocks: &[u64]) {
-        let mut at = 0;
-        while let Some(&block) = blocks.get(at) {
-            let Some(edge) = self.find(rank, block, blocks.last()) else {
-                at += 1;
+    pub fn remove(&mut self, rank: Rank, blocks: &Names, order: Order) {
+        let mut gone = Gone::new(blocks.all(), order);
+        let last = gone.last();
+        while let Some(block) = gone.get(0) {
+            let Some(edge) = self.find(rank, block, last) else {
+                gone = gone.behind(1);
                 continue;
             };
             // Those that follow on the same edge go with it.
             let node = &self.edges[edge];
             let covered = node.covered(rank);
-            let tail = node.tail_in(covered, &blocks[at..]);
-            let least = covered - tail;
-            let mut end = least;
-            let places = blocks[at + tail..].iter().map_while(|block| {
-                end = match node.just_before(end, *block) {
+            let mut count = node.tail_in(covered, gone);
+            let mut end = covered - count;
+            let mut least = if count > 0 { end } else { usize::MAX };
+            while let Some(block) = gone.get(count) {
+                end = match node.just_before(end, block) {
                     Some(at) => at,
-                    None if self.is_elsewhere(rank, *block, edge) => return None,
-                    None => node.at(*block)?,
+                    None if self.is_elsewhere(rank, block, edge) => break,
+                    None => match node.at(block) {
+                        Some(at) => at,
+                        None => break,
+                    },
                 };
-                Some(end)
-            });
-            let known = (tail, if tail > 0 { least } else { usize::MAX });
-            let (count, least) = places.fold(known, |(n, least), at| (n + 1, least.min(at)));
+                count += 1;
+                least = least.min(end);
+            }
             if count == 0 {
                 self.forget(rank, block);
-                at += 1;
+                gone = gone.behind(1);
                 continue;
             }
             self.shorten(rank, edge, least);
-            at += count;
+            gone = gone.behind(count);
         }
         self.sweep();
     }
@@ -371,15 +381,15 @@ impl Index {
     }
 
     /// Tells for each rank that covers the beginning of a prompt how many of its blocks it has.
-    pub fn runs(&mut self, blocks: &[u64], mut tell: impl FnMut(Rank, u32)) {
+    pub fn runs(&mut self, blocks: &Names, mut tell: impl FnMut(Rank, u32)) {
         let mut inside = std::mem::take(&mut self.inside);
         inside.clear();
         let (mut edge, mut at) = (ROOT, 0);
         while let Some(child) =
-            blocks.get(at).and_then(|block| self.edges[edge].children.get(*block))
+            blocks.get(at).and_then(|block| self.edges[edge].children.get(block))
         {
             let node = &self.edges[child];
-            let same = node.same(0, &blocks[at..]);
+            let same = node.same(0, blocks.all().behind(at));
             if edge == ROOT {
                 inside.extend(node.full.iter());
                 for &(rank, cutoff) in &node.cutoffs {

@@ -4,6 +4,7 @@ use super::approximate::Sent;
 use super::index::{Index, Threads};
 use super::owners::Owners;
 use super::{Overlap, Prompt, Rank};
+use crate::kv::{Names, Order};
 use crate::scenario::DynamoConfig;
 use crate::units::{SimDuration, SimTime};
 
@@ -63,12 +64,12 @@ impl Knowledge {
     }
 
     /// An engine has stored blocks behind one, or at the begin of a prompt.
-    pub(super) fn stored(&mut self, rank: Rank, tier: Tier, parent: Option<u64>, blocks: &[u64]) {
+    pub(super) fn stored(&mut self, rank: Rank, tier: Tier, parent: Option<u64>, blocks: &Names) {
         let Self::Told(told) = self else { return };
         match told.lower(tier) {
             None => told.device.store(rank, parent, blocks),
             Some(lower) => {
-                for &block in blocks {
+                for block in blocks.all().iter() {
                     lower.hold(block, rank, ());
                 }
             }
@@ -76,12 +77,12 @@ impl Knowledge {
     }
 
     /// An engine has removed blocks.
-    pub(super) fn removed(&mut self, rank: Rank, tier: Tier, blocks: &[u64]) {
+    pub(super) fn removed(&mut self, rank: Rank, tier: Tier, blocks: &Names, order: Order) {
         let Self::Told(told) = self else { return };
         match told.lower(tier) {
-            None => told.device.remove(rank, blocks),
+            None => told.device.remove(rank, blocks, order),
             Some(lower) => {
-                for &block in blocks {
+                for block in blocks.all().iter() {
                     lower.drop(block, rank);
                 }
             }
@@ -144,9 +145,9 @@ impl Knowledge {
         }
         for (rank, overlap) in overlaps.iter_mut().enumerate() {
             let rank = Rank(rank as u32);
-            let behind = &prompt.named[overlap.device as usize..];
+            let behind = prompt.named.all().behind(overlap.device as usize);
             overlap.host = told.host.run(behind, rank);
-            overlap.disk = told.disk.run(&behind[overlap.host as usize..], rank);
+            overlap.disk = told.disk.run(behind.behind(overlap.host as usize), rank);
         }
     }
 }

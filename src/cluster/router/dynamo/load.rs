@@ -186,8 +186,10 @@ impl Loads {
         let Some(weight) = weight else { return };
         let edges = self.active.backwards(&booking.prompt.named, booking.rank);
         let own = edges.into_iter().take_while(|(_, requests)| *requests == 1);
-        for block in own.flat_map(|(blocks, _)| blocks) {
-            booked.parts.insert(Part::Named(block), (1, weight));
+        for (blocks, _) in own {
+            for block in blocks.all().iter() {
+                booked.parts.insert(Part::Named(block), (1, weight));
+            }
         }
         booked.sum_up();
     }
@@ -209,8 +211,8 @@ impl Loads {
         self.active.let_go(&prompt.named, rank, goes, |blocks| {
             booked.blocks -= blocks.len() as u64;
             if !booked.parts.is_empty() {
-                for block in blocks {
-                    booked.parts.remove(&Part::Named(*block));
+                for block in blocks.iter() {
+                    booked.parts.remove(&Part::Named(block));
                 }
             }
         });

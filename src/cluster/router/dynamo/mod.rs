@@ -46,6 +46,8 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::kv::Names;
+
 pub use approximate::Sent;
 pub use choice::{Draw, probabilities};
 pub use cost::Pool;
@@ -75,7 +77,7 @@ pub struct RequestKey(pub u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     /// The names of the first ones, chained.
-    pub named: Arc<[u64]>,
+    pub named: Arc<Names>,
     /// How many there are. Those without a name are like no others.
     pub blocks: u32,
 }

@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use rustc_hash::FxHashMap;
 
 use super::Rank;
+use crate::kv::NameSlice;
 
 /// Blocks by name, each with the ranks that hold it and a value for each of them.
 #[derive(Debug, Clone)]
@@ -81,9 +82,9 @@ impl<V: Copy> Owners<V> {
     }
 
     /// How many of some blocks a rank holds from the first one on.
-    pub(super) fn run(&self, blocks: &[u64], rank: Rank) -> u32 {
-        let holds = |block: &&u64| {
-            self.of.get(*block).is_some_and(|held| held.ranks().any(|(one, _)| one == rank))
+    pub(super) fn run(&self, blocks: NameSlice<'_>, rank: Rank) -> u32 {
+        let holds = |block: &u64| {
+            self.of.get(block).is_some_and(|held| held.ranks().any(|(one, _)| one == rank))
         };
         blocks.iter().take_while(holds).count() as u32
     }

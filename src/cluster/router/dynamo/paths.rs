@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::Rank;
+use crate::kv::{NameSlice, Names};
 
 /// Paths of blocks, each with the ranks that hold it and a value for each of them.
 #[derive(Debug, Clone)]
@@ -22,7 +23,7 @@ pub(super) struct Paths<V> {
 /// Blocks of a list that follow each other.
 #[derive(Debug, Clone)]
 struct Edge<V> {
-    list: Arc<[u64]>,
+    list: Arc<Names>,
     from: u32,
     to: u32,
     /// Who holds them: nearly all have one holder, who stands in the edge itself.
@@ -31,8 +32,8 @@ struct Edge<V> {
 }
 
 impl<V> Edge<V> {
-    fn blocks(&self) -> &[u64] {
-        &self.list[self.from as usize..self.to as usize]
+    fn blocks(&self) -> NameSlice<'_> {
+        self.list.slice(self.from as usize..self.to as usize)
     }
 
     fn len(&self) -> usize {
@@ -77,21 +78,21 @@ impl<V: Copy> Paths<V> {
     /// then changed. Returns how many blocks it did not hold before.
     pub(super) fn hold(
         &mut self,
-        path: &Arc<[u64]>,
+        path: &Arc<Names>,
         rank: Rank,
         first: V,
         mut change: impl FnMut(&mut V),
     ) -> u32 {
         let (mut at, mut new) = (0, 0);
-        while at < path.len() {
-            let Some(&id) = self.by_first.get(&path[at]) else {
+        while let Some(block) = path.get(at) {
+            let Some(&id) = self.by_first.get(&block) else {
                 let mut value = first;
                 change(&mut value);
                 let id = self.add(path.clone(), at as u32..path.len() as u32);
                 self.edges[id as usize].hold(rank, value);
                 return new + (path.len() - at) as u32;
             };
-            let same = self.same(id, &path[at..]);
+            let same = self.same(id, path.all().behind(at));
             if same < self.edges[id as usize].len() {
                 self.cut(id, same);
             }
@@ -113,15 +114,15 @@ impl<V: Copy> Paths<V> {
     /// Tells of each edge that it let go its blocks. The path was held before, and may be gone in part.
     pub(super) fn let_go(
         &mut self,
-        path: &[u64],
+        path: &Names,
         rank: Rank,
         mut goes: impl FnMut(&mut V) -> bool,
-        mut gone: impl FnMut(&[u64]),
+        mut gone: impl FnMut(NameSlice<'_>),
     ) {
         let mut at = 0;
         while let Some(block) = path.get(at) {
             // What is before may have gone with another path.
-            let Some(&id) = self.by_first.get(block) else {
+            let Some(&id) = self.by_first.get(&block) else {
                 at += 1;
                 continue;
             };
@@ -139,13 +140,13 @@ impl<V: Copy> Paths<V> {
     }
 
     /// The blocks of a path from its end, edge by edge, with the value of a rank for each.
-    pub(super) fn backwards(&mut self, path: &[u64], rank: Rank) -> Vec<(Vec<u64>, V)> {
+    pub(super) fn backwards(&mut self, path: &Names, rank: Rank) -> Vec<(Names, V)> {
         let (mut at, mut found) = (0, Vec::new());
-        while let Some(&id) = path.get(at).and_then(|block| self.by_first.get(block)) {
+        while let Some(&id) = path.get(at).and_then(|block| self.by_first.get(&block)) {
             let edge = &mut self.edges[id as usize];
             at += edge.len();
             let Some(value) = edge.of(rank).copied() else { break };
-            found.push((edge.blocks().to_vec(), value));
+            found.push((edge.blocks().to_names(), value));
         }
         found.reverse();
         found
@@ -155,14 +156,14 @@ impl<V: Copy> Paths<V> {
     /// value counts, as for all before it.
     pub(super) fn runs(
         &self,
-        path: &[u64],
+        path: &Names,
         holds: impl Fn(&V) -> bool,
         inside: &mut Vec<Rank>,
         mut tell: impl FnMut(Rank, u32),
     ) {
         inside.clear();
         let mut at = 0;
-        while let Some(&id) = path.get(at).and_then(|block| self.by_first.get(block)) {
+        while let Some(&id) = path.get(at).and_then(|block| self.by_first.get(&block)) {
             let edge = &self.edges[id as usize];
             let holders = || edge.holders().filter(|(_, value)| holds(value));
             if at == 0 {
@@ -176,7 +177,7 @@ impl<V: Copy> Paths<V> {
                     goes_on
                 });
             }
-            let same = self.same(id, &path[at..]);
+            let same = self.same(id, path.all().behind(at));
             at += same;
             if inside.is_empty() || same < edge.len() {
                 break;
@@ -192,7 +193,7 @@ impl<V: Copy> Paths<V> {
         self.edges.iter().filter(|edge| edge.holder.is_some()).map(Edge::len).sum()
     }
 
-    fn same(&self, id: u32, path: &[u64]) -> usize {
+    fn same(&self, id: u32, path: NameSlice<'_>) -> usize {
         equal(self.edges[id as usize].blocks(), path)
     }
 
@@ -207,8 +208,8 @@ impl<V: Copy> Paths<V> {
     }
 
     /// An edge that nobody holds yet, in the memory of one that is gone where there is one.
-    fn add(&mut self, list: Arc<[u64]>, Range { start, end }: Range<u32>) -> u32 {
-        let first = list[start as usize];
+    fn add(&mut self, list: Arc<Names>, Range { start, end }: Range<u32>) -> u32 {
+        let first = list.get(start as usize).expect("an edge has blocks");
         let id = if let Some(id) = self.free.pop() {
             let edge = &mut self.edges[id as usize];
             (edge.list, edge.from, edge.to) = (list, start, end);
@@ -223,22 +224,17 @@ impl<V: Copy> Paths<V> {
     }
 
     fn remove(&mut self, id: u32) {
-        let edge = &mut self.edges[id as usize];
-        self.by_first.remove(&edge.blocks()[0]);
+        let first = self.edges[id as usize].blocks().first().expect("an edge has blocks");
+        self.by_first.remove(&first);
         self.free.push(id);
     }
 }
 
 /// How many names of two chains are equal from the begin on: names that are equal at a place are equal before it.
-pub(super) fn equal(a: &[u64], b: &[u64]) -> usize {
+pub(super) fn equal(a: NameSlice<'_>, b: NameSlice<'_>) -> usize {
     let most = a.len().min(b.len());
-    let (mut equal, mut differ) = (0, most);
-    if most > 0 && a[most - 1] == b[most - 1] {
+    if most == 0 || a.get(most - 1) == b.get(most - 1) {
         return most;
     }
-    while equal < differ {
-        let middle = usize::midpoint(equal, differ);
-        if a[middle] == b[middle] { equal = middle + 1 } else { differ = middle }
-    }
-    equal
+    a.common(b)
 }

@@ -17,7 +17,7 @@ use super::{Ask, KvRouter, Member, Options, Outcome, Pool, Prompt, Rank, Rejecti
 use crate::cluster::ClusterView;
 use crate::cluster::router::{Needs, Route, Routed, Signal};
 use crate::ids::{InstanceId, RequestId};
-use crate::kv::{BlockHash, CacheEvent, ChainHasher, Lookahead};
+use crate::kv::{BlockHash, CacheEvent, ChainHasher, Lookahead, Names};
 use crate::request::RequestView;
 use crate::rng::{Seed, Stream};
 use crate::scenario::DynamoConfig;
@@ -42,8 +42,6 @@ pub struct Dynamo {
     clock: Clock,
     on_the_way: OnTheWay,
     outcomes: Vec<Outcome>,
-    names: Vec<BlockHash>,
-    numbers: Vec<u64>,
 }
 
 /// Time that goes on where runs begin anew.
@@ -84,8 +82,6 @@ impl Dynamo {
             clock: Clock::default(),
             on_the_way: OnTheWay::default(),
             outcomes: Vec::new(),
-            names: Vec::new(),
-            numbers: Vec::new(),
         }
     }
 
@@ -210,19 +206,15 @@ impl Dynamo {
     }
 
     fn learn(&mut self, rank: Rank, event: &CacheEvent) {
-        let Self { router, numbers, .. } = self;
-        numbers.clear();
         match event {
             CacheEvent::Stored { parent, names, .. } => {
                 let parent = parent.map(BlockHash::number);
-                numbers.extend(names.iter().map(|name| name.number()));
-                router.stored(rank, Tier::Device, parent, numbers);
+                self.router.stored(rank, Tier::Device, parent, names);
             }
-            CacheEvent::Removed { names } => {
-                numbers.extend(names.iter().map(|name| name.number()));
-                router.removed(rank, Tier::Device, numbers);
+            CacheEvent::Removed { names, order } => {
+                self.router.removed(rank, Tier::Device, names, *order);
             }
-            CacheEvent::Cleared => router.cleared(rank),
+            CacheEvent::Cleared => self.router.cleared(rank),
         }
     }
 
@@ -238,23 +230,20 @@ impl Dynamo {
         session.map(|session| Options { session: Some(session), ..Options::default() })
     }
 
-    fn ask(&mut self, request: RequestView<'_>, options: Option<Options>) -> Ask {
+    fn ask(&self, request: RequestView<'_>, options: Option<Options>) -> Ask {
         let blocks = request.prompt_tokens / self.block_size;
-        self.names.clear();
+        let mut named = Names::default();
         let looks_for_names = self.config.router_assume_kv_reuse || self.computes_some;
         if request.content.segments.is_some() && looks_for_names {
             let RequestView { id, content, prompt_tokens, adapter, .. } = request;
             let (size, ahead) = (self.block_size, Lookahead::None);
             let mut hasher = ChainHasher::new(id, content, prompt_tokens, adapter, size, ahead);
-            hasher.extend(prompt_tokens, &mut self.names);
+            hasher.extend_by_runs(prompt_tokens, &mut named);
         }
-        self.numbers.clear();
-        self.numbers.extend(self.names.iter().map(|name| name.number()));
-        let named = self.numbers.as_slice().into();
         Ask {
             key: RequestKey(u64::from(request.id.0)),
             prompt_tokens: u64::from(request.prompt_tokens),
-            prompt: Prompt { named, blocks },
+            prompt: Prompt { named: Arc::new(named), blocks },
             options: options.map(Arc::new),
         }
     }

@@ -2,6 +2,8 @@
 
 mod prospect;
 
+use std::sync::Arc;
+
 use super::choice::{Candidates, Draw};
 use super::classes::{Class, Classes};
 use super::cost::{Pool, State, Weights, cached_tokens, preferred};
@@ -13,6 +15,7 @@ use super::sessions::Sessions;
 use super::two_tier;
 use super::waiting::Waiting;
 use super::{Ask, Options, Overlap, Prompt, Rank, Rejection, RequestKey};
+use crate::kv::{Names, Order};
 use crate::scenario::{DynamoConfig, DynamoSelection};
 use crate::units::{SimDuration, SimTime};
 
@@ -155,13 +158,13 @@ impl KvRouter {
     }
 
     /// An engine has stored blocks behind one, or at the begin of a prompt.
-    pub fn stored(&mut self, rank: Rank, tier: Tier, parent: Option<u64>, blocks: &[u64]) {
+    pub fn stored(&mut self, rank: Rank, tier: Tier, parent: Option<u64>, blocks: &Names) {
         self.knowledge.stored(rank, tier, parent, blocks);
     }
 
     /// An engine has removed blocks, those at the end of a prompt first.
-    pub fn removed(&mut self, rank: Rank, tier: Tier, blocks: &[u64]) {
-        self.knowledge.removed(rank, tier, blocks);
+    pub fn removed(&mut self, rank: Rank, tier: Tier, blocks: &Names, order: Order) {
+        self.knowledge.removed(rank, tier, blocks, order);
     }
 
     /// An engine has removed all blocks.
@@ -406,7 +409,7 @@ impl KvRouter {
         let prompt = if self.shares(options) {
             ask.prompt.clone()
         } else {
-            Prompt { named: [].into(), blocks: ask.prompt.blocks }
+            Prompt { named: Arc::default(), blocks: ask.prompt.blocks }
         };
         self.loads.book(ask.key, rank, booked, prompt);
         self.knowledge.sent(now, rank, &ask.prompt);

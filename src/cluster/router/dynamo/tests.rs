@@ -12,7 +12,10 @@ use proptest::prelude::*;
 
 use super::cost::{State, Weights};
 use super::*;
-use crate::rng::{Seed, Stream, mix};
+use crate::ids::RequestId;
+use crate::kv::{BlockHash, ChainHasher, Lookahead, Order};
+use crate::request::{Content, Segment};
+use crate::rng::{Seed, Stream};
 use crate::scenario::{
     DynamoBucket, DynamoClass, DynamoConfig, DynamoPolicy, DynamoQueueOrder, DynamoSelection,
     DynamoTwoTier,
@@ -21,19 +24,24 @@ use crate::units::{SimDuration, SimTime};
 
 const RANKS: u32 = 4;
 
-/// The names of a path of choices.
+/// The names of a path of choices; those of a choice that comes again and again are a run.
 fn chain(path: &[u8]) -> Vec<u64> {
-    let mut name = 0;
-    let mut next = |choice: &u8| {
-        name = mix(name ^ mix(u64::from(*choice)));
-        name
-    };
-    path.iter().map(&mut next).collect()
+    let token = |(start, choice): (u32, &u8)| Segment { stream: u64::from(*choice), start, len: 1 };
+    let content = Content { salt: 0, segments: Some((0..).zip(path).map(token).collect()) };
+    let tokens = path.len() as u32;
+    let mut names = Vec::new();
+    ChainHasher::new(RequestId(0), &content, tokens, None, 1, Lookahead::None)
+        .extend(tokens, &mut names);
+    names.into_iter().map(BlockHash::number).collect()
+}
+
+fn names(blocks: &[u64]) -> Names {
+    blocks.iter().copied().collect()
 }
 
 fn prompt(path: &[u8]) -> Prompt {
     let named = chain(path);
-    Prompt { blocks: named.len() as u32, named: named.into() }
+    Prompt { blocks: named.len() as u32, named: Arc::new(names(&named)) }
 }
 
 /// Paths that share beginnings.
@@ -92,12 +100,12 @@ proptest! {
                     let weight = f64::from(weight) / 4.0;
                     loads.output_block(RequestKey(key), Some(weight));
                     let (rank, prompt, ..) = live[&key].clone();
-                    for block in prompt.named.iter().rev() {
-                        let has = |one: &&(Rank, Prompt, u64, u32, f64)| one.0 == rank && one.1.named.contains(block);
+                    for block in prompt.named.all().iter().rev() {
+                        let has = |one: &&(Rank, Prompt, u64, u32, f64)| one.0 == rank && one.1.named.last_place(block).is_some();
                         if live.values().filter(has).count() > 1 {
                             break;
                         }
-                        weights.insert((rank, *block), weight);
+                        weights.insert((rank, block), weight);
                     }
                     let one = live.get_mut(&key).unwrap();
                     (one.3, one.4) = (one.3 + 1, weight);
@@ -106,13 +114,13 @@ proptest! {
                     loads.free(RequestKey(key));
                     live.remove(&key);
                     weights.retain(|(rank, block), _| {
-                        live.values().any(|one| one.0 == *rank && one.1.named.contains(block))
+                        live.values().any(|one| one.0 == *rank && one.1.named.last_place(*block).is_some())
                     });
                 }
             }
             for rank in (0..RANKS).map(Rank) {
                 let here: Vec<_> = live.values().filter(|one| one.0 == rank).collect();
-                let blocks: BTreeSet<u64> = here.iter().flat_map(|one| one.1.named.iter().copied()).collect();
+                let blocks: BTreeSet<u64> = here.iter().flat_map(|one| one.1.named.all().iter()).collect();
                 let named: f64 = blocks.iter().map(|block| weights.get(&(rank, *block)).unwrap_or(&1.0)).sum();
                 let own: f64 = here.iter().map(|one| f64::from(one.1.unnamed() + one.3) * one.4).sum();
                 let load = loads.of(rank);
@@ -123,7 +131,7 @@ proptest! {
                 let asked = prompt(&path);
                 let active = blocks.iter().copied().collect::<HashSet<_>>();
                 let told = runs_of(|tell| loads.active_runs(&asked, &mut Vec::new(), tell));
-                prop_assert_eq!(told.get(&rank).copied().unwrap_or(0), run(&active, &asked.named));
+                prop_assert_eq!(told.get(&rank).copied().unwrap_or(0), run(&active, &asked.named.all().iter().collect::<Vec<_>>()));
             }
         }
         for key in live.into_keys() {
@@ -170,15 +178,15 @@ proptest! {
             now += later;
             let asked = prompt(&path);
             let held = |rank: u32| {
-                let holds = |block: &&u64| until.get(&(rank, **block)).is_some_and(|until| *until > now);
-                asked.named.iter().take_while(holds).count() as u32
+                let holds = |block: &u64| until.get(&(rank, *block)).is_some_and(|until| *until > now);
+                asked.named.all().iter().take_while(holds).count() as u32
             };
             let naive: BTreeMap<_, _> = (0..RANKS).map(|rank| (Rank(rank), held(rank))).filter(|one| one.1 > 0).collect();
             let told = runs_of(|tell| sent.runs(at(now), &asked, &mut Vec::new(), tell));
             prop_assert_eq!(told, naive);
             if books {
                 sent.book(at(now), Rank(rank), &asked);
-                for &block in asked.named.iter() {
+                for block in asked.named.all().iter() {
                     until.insert((rank, block), (now + 1000).div_ceil(100) * 100);
                 }
             }
@@ -302,7 +310,7 @@ fn a_cost_worked_by_hand() {
     assert_eq!(second.cost, 4.5);
     // Its engine tells of both blocks: 40/16 − 2 + 2 = 2.5 once the prefill is over.
     router.prefill_done(SimTime::ZERO, RequestKey(0), &mut stream, &mut Vec::new());
-    router.stored(first.rank, Tier::Device, None, &chain(&[0, 0]));
+    router.stored(first.rank, Tier::Device, None, &names(&chain(&[0, 0])));
     let third = sent(&mut router, ask(2, &[0, 0], 40), &mut stream);
     assert_eq!((third.rank, third.cost, third.prefill_tokens), (first.rank, 2.5, 8));
 }
@@ -329,7 +337,7 @@ fn two_tiers_go_by_requests_until_much_is_cached() {
     let mut router = fleet(&config, &mut stream);
     let first = sent(&mut router, ask(0, &[0, 0, 0, 0], 64), &mut stream);
     assert_ne!(sent(&mut router, ask(1, &[1], 16), &mut stream).rank, first.rank);
-    router.stored(first.rank, Tier::Device, None, &chain(&[0, 0, 0]));
+    router.stored(first.rank, Tier::Device, None, &names(&chain(&[0, 0, 0])));
     let third = sent(&mut router, ask(2, &[0, 0, 0, 0], 64), &mut stream);
     assert_eq!((third.rank, third.overlap.device), (first.rank, 3));
 }
@@ -339,10 +347,10 @@ fn lower_tiers_go_on_where_the_device_ends() {
     let mut stream = Seed(3).stream("router", 0);
     let mut router = fleet(&DynamoConfig::default(), &mut stream);
     let blocks = chain(&[0, 1, 0, 1]);
-    router.stored(Rank(2), Tier::Device, None, &blocks[..1]);
-    router.stored(Rank(2), Tier::Host, Some(blocks[0]), &blocks[1..3]);
-    router.stored(Rank(2), Tier::Disk, Some(blocks[2]), &blocks[3..]);
-    router.stored(Rank(1), Tier::Disk, Some(blocks[0]), &blocks[1..]);
+    router.stored(Rank(2), Tier::Device, None, &names(&blocks[..1]));
+    router.stored(Rank(2), Tier::Host, Some(blocks[0]), &names(&blocks[1..3]));
+    router.stored(Rank(2), Tier::Disk, Some(blocks[2]), &names(&blocks[3..]));
+    router.stored(Rank(1), Tier::Disk, Some(blocks[0]), &names(&blocks[1..]));
     let decision = sent(&mut router, ask(0, &[0, 1, 0, 1], 64), &mut stream);
     assert_eq!(decision.overlap, Overlap { device: 1, host: 2, disk: 1 });
     // 16 · (1 + 0.75 · 2 + 0.25) = 44 tokens are cached.
@@ -355,7 +363,7 @@ fn a_rank_that_goes_leaves_nothing_behind() {
     let config = DynamoConfig { router_predicted_ttl_secs: Some(9.0), ..DynamoConfig::default() };
     let mut router = fleet(&config, &mut stream);
     let first = sent(&mut router, ask(0, &[0, 0], 40), &mut stream);
-    router.stored(first.rank, Tier::Device, None, &chain(&[0, 0]));
+    router.stored(first.rank, Tier::Device, None, &names(&chain(&[0, 0])));
     let mut outcomes = Vec::new();
     router.remove(SimTime::ZERO, first.rank, &mut stream, &mut outcomes);
     router.add(SimTime::ZERO, first.rank, Member::of(9), &mut stream, &mut outcomes);

@@ -286,7 +286,7 @@ fn asked(
         name = mix(name ^ mix(hash));
         name
     });
-    let named: Arc<[u64]> = chained.take(complete as usize).collect();
+    let named = Arc::new(chained.take(complete as usize).collect());
     let expected: Vec<_> = pools.iter().map(|(name, ..)| *name).collect();
     let recorded: Vec<_> = line.route.iter().map(|route| route.pool).collect();
     if expected != recorded {

@@ -14,6 +14,7 @@ use crate::cluster::router::dynamo::{
     Rejection, RequestKey, Sent, Threads, Tier,
 };
 use crate::conformance::RecordingError;
+use crate::kv::Order;
 use crate::rng::mix;
 use crate::scenario::{DynamoConfig, DynamoSelection};
 use crate::units::{SimDuration, SimTime};
@@ -267,7 +268,7 @@ impl Replay {
             class: None,
         };
         let options = (options != Options::default()).then(|| Arc::new(options));
-        let prompt = Prompt { named: named.into(), blocks };
+        let prompt = Prompt { named: Arc::new(named.into_iter().collect()), blocks };
         let key = self.key(id);
         let is_pinned = pinned.is_some();
         if self.asked.insert(key, (isl, prompt.clone(), is_pinned)).is_some() {
@@ -386,6 +387,7 @@ impl Replay {
             }
             Event::Stored => {
                 for (parent, blocks) in ranges? {
+                    let blocks = &blocks.iter().copied().collect();
                     self.router.stored(rank, tier, parent, blocks);
                     if let Some(guesses) = self.guesses.as_mut().filter(|_| tier == Tier::Device) {
                         guesses.told.store(rank, parent, blocks);
@@ -395,10 +397,10 @@ impl Replay {
             Event::Removed => {
                 let ranges = ranges?;
                 let tail_first = ranges.iter().rev().flat_map(|(_, blocks)| blocks.iter().rev());
-                let tail_first: Vec<_> = tail_first.copied().collect();
-                self.router.removed(rank, tier, &tail_first);
+                let tail_first = &tail_first.copied().collect();
+                self.router.removed(rank, tier, tail_first, Order::Forward);
                 if let Some(guesses) = self.guesses.as_mut().filter(|_| tier == Tier::Device) {
-                    guesses.told.remove(rank, &tail_first);
+                    guesses.told.remove(rank, tail_first, Order::Forward);
                 }
             }
         }

@@ -31,7 +31,14 @@ impl VllmV1 {
         if let Some(slot) = self.handed.get(id) {
             return Some(slot).filter(|slot| self.seated[*slot as usize] == id).filter(is_here);
         }
-        let places = (0..).zip(&self.seated).filter(|(_, seated)| **seated == id);
-        places.map(|(slot, _)| slot).find(is_here)
+        let mut from = 0;
+        while let Some(place) = self.seated[from..].iter().position(|seated| *seated == id) {
+            let slot = (from + place) as u32;
+            if is_here(&slot) {
+                return Some(slot);
+            }
+            from += place + 1;
+        }
+        None
     }
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::{Edge, Index};
 use crate::cluster::router::dynamo::Rank;
@@ -17,8 +17,8 @@ use crate::cluster::router::dynamo::Rank;
 pub(super) struct Known {
     /// The edge of each; where the rank is brief, of the last block that it covers of the edge.
     places: FxHashMap<u64, Edge>,
-    /// The edges on which it is brief.
-    brief: FxHashSet<Edge>,
+    /// On how many edges it is brief: those of places that say so of it.
+    briefs: usize,
     /// The edge on which it stored last.
     latest: Edge,
     /// Whether it may know of blocks on edges that no way from the root leads to.
@@ -27,20 +27,20 @@ pub(super) struct Known {
 
 impl Index {
     /// The edge on which a rank knows a block to be. If it is brief there, perhaps that is the edge of another block.
-    pub(super) fn find(&self, rank: Rank, block: u64, other: Option<&u64>) -> Option<Edge> {
+    pub(super) fn find(&self, rank: Rank, block: u64, other: Option<u64>) -> Option<Edge> {
         let known = self.known.get(rank.index())?;
         let place = known.places.get(&block);
-        if place.is_some() || known.brief.is_empty() {
+        if place.is_some() || known.briefs == 0 {
             return place.copied();
         }
         let is_on = |edge: &Edge| {
             let node = &self.edges[*edge];
-            node.brief.contains(rank) && node.blocks[..node.covered(rank)].contains(&block)
+            node.brief.contains(rank) && node.blocks.has_before(node.covered(rank), block)
         };
-        let other = other.and_then(|other| known.places.get(other)).copied();
+        let other = other.and_then(|other| known.places.get(&other)).copied();
         let guess = [Some(known.latest), other].into_iter().flatten().find(is_on);
         // A comparison for each block of the rank, where spelling out makes an entry of the table for each.
-        guess.or_else(|| known.brief.iter().copied().find(is_on))
+        guess.or_else(|| known.places.values().copied().find(is_on))
     }
 
     /// Whether a block of a rank is surely not on an edge, but on another one.
@@ -62,13 +62,13 @@ impl Index {
         }
         let (known, node) = (&mut self.known[rank.index()], &mut self.edges[edge]);
         if is_brief {
-            known.places.remove(&node.blocks[new.start - 1]);
+            known.places.remove(&node.block(new.start - 1));
         } else {
-            known.brief.insert(edge);
+            known.briefs += 1;
             node.brief.insert(rank);
             node.named += 1;
         }
-        let before = known.places.insert(node.blocks[new.end - 1], edge);
+        let before = known.places.insert(node.block(new.end - 1), edge);
         debug_assert!(before.is_none(), "a name stands on one edge");
     }
 
@@ -84,18 +84,18 @@ impl Index {
         }
         let known = &mut self.known[rank.index()];
         let node = &mut self.edges[behind];
-        known.places.insert(node.blocks[covered - 1], behind);
+        known.places.insert(node.block(covered - 1), behind);
         node.brief.insert(rank);
         node.named += 1;
-        let last = self.edges[edge].blocks.last().expect("an edge has blocks");
-        known.places.insert(*last, edge);
-        known.brief.insert(behind);
+        let last = self.edges[edge].blocks.all().last().expect("an edge has blocks");
+        known.places.insert(last, edge);
+        known.briefs += 1;
     }
 
     /// A rank knows each of these blocks to be on an edge.
     fn know_each(&mut self, rank: Rank, edge: Edge, new: Range<usize>) {
         let blocks = std::mem::take(&mut self.edges[edge].blocks);
-        for &block in &blocks[new] {
+        for block in blocks.slice(new).iter() {
             let before = self.known[rank.index()].places.insert(block, edge);
             self.edges[edge].named += 1;
             if let Some(before) = before {
@@ -147,13 +147,17 @@ impl Index {
     /// A rank that is brief somewhere knows each of its blocks from now on.
     pub(super) fn spell_out(&mut self, rank: Rank) {
         let known = &mut self.known[rank.index()];
-        let mut brief: Vec<_> = known.brief.drain().collect();
+        if std::mem::take(&mut known.briefs) == 0 {
+            return;
+        }
+        let is_brief = |edge: &Edge| self.edges[*edge].brief.contains(rank);
+        let mut brief: Vec<_> = known.places.values().copied().filter(is_brief).collect();
         brief.sort_unstable();
         for edge in brief {
             let node = &mut self.edges[edge];
             node.brief.remove(rank);
-            let before = &node.blocks[..node.covered(rank) - 1];
-            known.places.extend(before.iter().map(|block| (*block, edge)));
+            let before = node.blocks.slice(0..node.covered(rank) - 1);
+            known.places.extend(before.iter().map(|block| (block, edge)));
             node.named += before.len();
         }
     }
@@ -172,11 +176,11 @@ impl Index {
     pub(super) fn forget_on(&mut self, rank: Rank, edge: Edge, gone: Range<usize>) {
         let (known, node) = (&mut self.known[rank.index()], &mut self.edges[edge]);
         if node.brief.contains(rank) {
-            known.places.remove(&node.blocks[gone.end - 1]);
+            known.places.remove(&node.block(gone.end - 1));
             if let Some(last) = gone.start.checked_sub(1) {
-                known.places.insert(node.blocks[last], edge);
+                known.places.insert(node.block(last), edge);
             } else {
-                known.brief.remove(&edge);
+                known.briefs -= 1;
                 node.brief.remove(rank);
                 node.named -= 1;
             }
@@ -184,8 +188,8 @@ impl Index {
         }
         // Without a block that names it, the edge may be gone; then its blocks are nobody's.
         let blocks = std::mem::take(&mut node.blocks);
-        for block in &blocks[gone] {
-            if let Some(other) = self.forget(rank, *block).filter(|other| *other != edge) {
+        for block in blocks.slice(gone).iter() {
+            if let Some(other) = self.forget(rank, block).filter(|other| *other != edge) {
                 self.edges[other].strays = true;
             }
         }
@@ -210,10 +214,10 @@ impl Index {
         let edges = self.edges.iter().enumerate().filter(|(_, node)| !node.strays);
         edges.into_iter().all(|(edge, node)| {
             self.known.iter().zip(0..).all(|(known, rank)| {
-                let covered = &node.blocks[..node.covered(Rank(rank))];
+                let covered = node.blocks.slice(0..node.covered(Rank(rank)));
                 let is_brief = node.brief.contains(Rank(rank));
                 let told = if is_brief { covered.len() - 1 } else { 0 };
-                covered[told..].iter().all(|block| known.places.get(block) == Some(&edge))
+                covered.behind(told).iter().all(|block| known.places.get(&block) == Some(&edge))
             })
         })
     }

@@ -7,6 +7,7 @@ use proptest::test_runner::TestCaseResult;
 
 use super::*;
 use crate::cluster::router::dynamo::Overlap;
+use crate::kv::Order;
 
 const RANKS: u32 = 4;
 
@@ -50,13 +51,14 @@ impl Change {
                 request: RequestId(0),
                 start: *after as u32,
                 parent: after.checked_sub(1).map(|last| name(&path[..=last])),
-                names: (after + 1..=path.len()).map(|len| name(&path[..len])).collect(),
+                names: (after + 1..=path.len()).map(|len| name(&path[..len]).number()).collect(),
             },
             Self::Loses(path) => {
                 let mut gone: Vec<_> =
                     held.iter().filter(|block| block.starts_with(path)).collect();
                 gone.sort_by_key(|block| std::cmp::Reverse(block.len()));
-                CacheEvent::Removed { names: gone.into_iter().map(|block| name(block)).collect() }
+                let names = gone.into_iter().map(|block| name(block).number()).collect();
+                CacheEvent::Removed { names, order: Order::Forward }
             }
             Self::LosesAll => CacheEvent::Cleared,
         })
@@ -98,7 +100,7 @@ fn compare(
     router.take_in(now);
     let mut overlaps: Vec<Overlap> = Vec::new();
     for path in prompts {
-        let named = (1..=path.len()).map(|len| name(&path[..len]).number()).collect();
+        let named = Arc::new((1..=path.len()).map(|len| name(&path[..len]).number()).collect());
         let prompt = Prompt { named, blocks: path.len() as u32 };
         router.router.look_up(now, &prompt, &mut overlaps);
         let told: Vec<_> = overlaps.iter().map(|overlap| overlap.device as usize).collect();

@@ -35,13 +35,13 @@ proptest! {
                     let held = run(set, &blocks) as usize;
                     let parent = held.checked_sub(1).map(|at| blocks[at]);
                     if held < blocks.len() {
-                        index.store(Rank(rank), parent, &blocks[held..]);
+                        index.store(Rank(rank), parent, &names(&blocks[held..]));
                         set.extend(&blocks[held..]);
                     }
                 }
                 // Stored from the root, though some is there.
                 6 => {
-                    index.store(Rank(rank), None, &blocks);
+                    index.store(Rank(rank), None, &names(&blocks));
                     set.extend(&blocks);
                 }
                 7..9 => {
@@ -53,7 +53,7 @@ proptest! {
                     };
                     let mut leave: Vec<_> = tree.iter().filter_map(is_behind).collect();
                     leave.sort_by_key(|block| std::cmp::Reverse(tree[block].0));
-                    index.remove(Rank(rank), &leave);
+                    index.remove(Rank(rank), &names(&leave), Order::Forward);
                     for block in leave {
                         set.remove(&block);
                     }
@@ -65,7 +65,7 @@ proptest! {
             }
             prop_assert!(index.knows_what_is_covered());
             for blocks in [&blocks, &tree[&blocks[blocks.len() - 1]].1, &probe] {
-                let told = runs_of(|tell| index.runs(blocks, tell));
+                let told = runs_of(|tell| index.runs(&names(blocks), tell));
                 prop_assert_eq!(told, naive_runs(&sets, blocks));
             }
             probe = blocks;
@@ -84,13 +84,13 @@ proptest! {
             let at = count % blocks.len();
             if stores {
                 let parent = at.checked_sub(1).map(|at| blocks[at]);
-                index.store(Rank(rank), parent, &blocks[at..]);
+                index.store(Rank(rank), parent, &names(&blocks[at..]));
                 ever[rank as usize].extend(&blocks[at..]);
             } else {
-                index.remove(Rank(rank), &blocks[at..=at]);
+                index.remove(Rank(rank), &names(&blocks[at..=at]), Order::Forward);
             }
             prop_assert!(index.knows_what_is_covered());
-            let told = runs_of(|tell| index.runs(&blocks, tell));
+            let told = runs_of(|tell| index.runs(&names(&blocks), tell));
             for (rank, run) in told {
                 prop_assert!(blocks[..run as usize].iter().all(|one| ever[rank.index()].contains(one)));
             }
@@ -98,7 +98,7 @@ proptest! {
         for rank in 0..RANKS {
             index.clear(Rank(rank));
         }
-        prop_assert!(runs_of(|tell| index.runs(&chain(&[0, 0]), tell)).is_empty());
+        prop_assert!(runs_of(|tell| index.runs(&names(&chain(&[0, 0])), tell)).is_empty());
         prop_assert!(index.kept() <= 200 * 9 + 1);
     }
 
@@ -116,12 +116,12 @@ proptest! {
             let at = count % blocks.len();
             let parent = at.checked_sub(1).map(|at| blocks[at]);
             match kind {
-                0 => index.store(Rank(rank), None, &blocks),
-                1..4 => index.store(Rank(rank), parent, &blocks[at..]),
-                4 => index.remove(Rank(rank), &blocks[at..]),
+                0 => index.store(Rank(rank), None, &names(&blocks)),
+                1..4 => index.store(Rank(rank), parent, &names(&blocks[at..])),
+                4 => index.remove(Rank(rank), &names(&blocks[at..]), Order::Forward),
                 _ => {
                     blocks.reverse();
-                    index.remove(Rank(rank), &blocks[..=at]);
+                    index.remove(Rank(rank), &names(&blocks[..=at]), Order::Forward);
                 }
             }
             prop_assert!(index.knows_what_is_covered());
@@ -145,13 +145,14 @@ proptest! {
             let parent = at.checked_sub(1).map(|at| blocks[at]);
             for index in [&mut index, &mut each] {
                 match kind {
-                    0..3 => index.store(Rank(rank), None, &blocks),
-                    3..6 => index.store(Rank(rank), parent, &blocks[at..]),
-                    6..8 => index.remove(Rank(rank), &blocks[at..]),
-                    8 => index.remove(Rank(rank), &blocks[at..=at]),
-                    9..11 => {
+                    0..3 => index.store(Rank(rank), None, &names(&blocks)),
+                    3..6 => index.store(Rank(rank), parent, &names(&blocks[at..])),
+                    6..8 => index.remove(Rank(rank), &names(&blocks[at..]), Order::Forward),
+                    8 => index.remove(Rank(rank), &names(&blocks[at..=at]), Order::Forward),
+                    9 => index.remove(Rank(rank), &names(&blocks[at..]), Order::Backward),
+                    10 => {
                         let gone: Vec<_> = blocks[at..].iter().rev().copied().collect();
-                        index.remove(Rank(rank), &gone);
+                        index.remove(Rank(rank), &names(&gone), Order::Forward);
                     }
                     _ => index.clear(Rank(rank)),
                 }
@@ -162,8 +163,8 @@ proptest! {
             prop_assert!(index.knows_what_is_covered());
             prop_assert_eq!(index.kept(), each.kept());
             for probe in &probes[probes.len().saturating_sub(8)..] {
-                let told = runs_of(|tell| index.runs(probe, tell));
-                prop_assert_eq!(told, runs_of(|tell| each.runs(probe, tell)));
+                let told = runs_of(|tell| index.runs(&names(probe), tell));
+                prop_assert_eq!(told, runs_of(|tell| each.runs(&names(probe), tell)));
             }
         }
     }
@@ -184,9 +185,9 @@ fn a_large_index_forgets_branches_that_nobody_has() {
     for _ in 0..50_000 {
         let path: Vec<u8> = (0..6).map(|_| stream.random_range(0..=255)).collect();
         let blocks = chain(&path);
-        index.store(Rank(0), None, &blocks);
+        index.store(Rank(0), None, &names(&blocks));
         let tail_first: Vec<_> = blocks.into_iter().rev().collect();
-        index.remove(Rank(0), &tail_first);
+        index.remove(Rank(0), &names(&tail_first), Order::Forward);
     }
     assert!(index.kept() < 3000, "{} edges are kept", index.kept());
 }

@@ -65,7 +65,7 @@ proptest! {
             prop_assert_eq!(decision.blocks, prospect.blocks);
             prop_assert_eq!(router.booked(rank).0, prospect.prefill_tokens + missing);
             match kind {
-                0 => router.stored(rank, Tier::Device, None, &chain(&path)),
+                0 => router.stored(rank, Tier::Device, None, &names(&chain(&path))),
                 1 => router.prefill_done(SimTime::ZERO, decision.key, &mut stream, &mut outcomes),
                 _ => router.free(SimTime::ZERO, decision.key, &mut stream, &mut outcomes),
             }
