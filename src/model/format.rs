@@ -60,8 +60,8 @@ impl Format {
         }
     }
 
-    /// The name of a model and the format of its weights, of a checkpoint whose name ends in one: `Qwen3-32B` and
-    /// [`Format::Int4`] of `Qwen3-32B-AWQ`.
+    /// The name of a model and the format of its weights, of a checkpoint whose name ends in one: `Qwen3-4B` and
+    /// [`Format::Int4`] of `Qwen3-4B-AWQ`.
     pub fn of_name(checkpoint: &str) -> Option<(&str, Self)> {
         const FORMATS: [&str; 12] = [
             "fp8", "attnfp8", "fp4", "nvfp4", "mxfp4", "bf16", "awq", "gptq", "int4", "int8",

@@ -16,7 +16,7 @@ pub struct StandIn {
 
 /// What stands for a checkpoint that the catalogue does not name: the model of this name whoever published it, as
 /// `meta-llama/Llama-3.1-8B-Instruct` for `unsloth/Llama-3.1-8B-Instruct`, or a model of the catalogue in the format that the
-/// name ends in, as `Qwen/Qwen3-32B` in `int4` for `Qwen/Qwen3-32B-AWQ`.
+/// name ends in, as `meta-llama/Llama-3.1-70B` in `nvfp4` for `nvidia/Llama-3.3-70B-Instruct-FP4`.
 pub fn stand_in(name: &str) -> Option<StandIn> {
     let short = behind_slash(name);
     // A path leads to a file of its own or nowhere.
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_model_is_taken_in_the_format_that_the_name_ends_in() {
         for (name, model, format) in [
-            ("Qwen/Qwen3-32B-AWQ", "Qwen/Qwen3-32B", Format::Int4),
+            ("Qwen/Qwen3-4B-AWQ", "Qwen/Qwen3-4B", Format::Int4),
             ("nvidia/Llama-3.3-70B-Instruct-FP4", "meta-llama/Llama-3.1-70B", Format::Nvfp4),
             ("amd/Llama-3.1-405B-MXFP4-AttnFP8", "meta-llama/Llama-3.1-405B", Format::Mxfp4),
             (

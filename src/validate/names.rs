@@ -195,7 +195,7 @@ mod tests {
             ("meta-llama/Llama-3.1-70B", Some("fp8"), "meta-llama/Llama-3.1-70B in Fp8"),
             ("openai/gpt-oss-120b", Some("fp4"), "openai/gpt-oss-120b"),
             ("meta-llama/Llama-3.1-70B", Some("awq"), "meta-llama/Llama-3.1-70B in Int4"),
-            ("Qwen/Qwen3-32B-GPTQ-Int4", Some("int4 (gptq)"), "Qwen/Qwen3-32B in Int4"),
+            ("Qwen/Qwen3-4B-GPTQ-Int4", Some("int4 (gptq)"), "Qwen/Qwen3-4B in Int4"),
             ("Qwen/Qwen3-14B-GPTQ-Int4", None, "Qwen/Qwen3-14B-AWQ"),
         ] {
             assert_eq!(of(name, precision), expected, "{name} {precision:?}");

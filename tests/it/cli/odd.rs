@@ -311,8 +311,8 @@ fn what_stands_for_a_checkpoint_is_warned_of() {
         let text: Vec<String> = SCENARIO.lines().map(model).collect();
         Cli::new().file("s.toml", text.join("\n")).words("run s.toml --no-files")
     };
-    served("Qwen/Qwen3-8B-GPTQ-Int4").expect_exit(0).stderr_has(
-        "the catalogue has no checkpoint `Qwen/Qwen3-8B-GPTQ-Int4`: Qwen/Qwen3-8B with weights in int4 stands for it; \
+    served("Qwen/Qwen3-4B-GPTQ-Int4").expect_exit(0).stderr_has(
+        "the catalogue has no checkpoint `Qwen/Qwen3-4B-GPTQ-Int4`: Qwen/Qwen3-4B with weights in int4 stands for it; \
          the path of its config.json says more",
     );
     served("somebody/Qwen3-8B").expect_exit(0).stderr_has(
