@@ -20,8 +20,8 @@ pub enum Format {
     Mxfp4,
     /// 8-bit integers for weights and activations, with a scale for each output, multiplied in 8 bits.
     Int8,
-    /// 4-bit integers with a scale for 128 weights, multiplied in 16 bits: the groups that AWQ (AutoAWQ `q_group_size`),
-    /// GPTQ (GPTQModel `group_size`) and compressed tensors (llm-compressor's `W4A16`) make unless told otherwise.
+    /// 4-bit integers with a scale for 128 weights, multiplied in 16 bits: the groups that AWQ (`q_group_size` of `AutoAWQ`),
+    /// GPTQ (`group_size` of `GPTQModel`) and compressed tensors (llm-compressor's `W4A16`) make unless told otherwise.
     Int4,
 }
 

@@ -304,12 +304,8 @@ fn gpus_of_several_nodes_do_not_share_a_matrix() {
 #[test]
 fn what_stands_for_a_checkpoint_is_warned_of() {
     let served = |name: &str| {
-        let model = |line: &str| match line.starts_with("model = ") {
-            true => format!("model = \"{name}\""),
-            false => line.to_owned(),
-        };
-        let text: Vec<String> = SCENARIO.lines().map(model).collect();
-        Cli::new().file("s.toml", text.join("\n")).words("run s.toml --no-files")
+        let text = SCENARIO.replace("Qwen/Qwen2.5-7B", name);
+        Cli::new().file("s.toml", text).words("run s.toml --no-files")
     };
     served("Qwen/Qwen3-4B-GPTQ-Int4").expect_exit(0).stderr_has(
         "the catalogue has no checkpoint `Qwen/Qwen3-4B-GPTQ-Int4`: Qwen/Qwen3-4B with weights in int4 stands for it; \
