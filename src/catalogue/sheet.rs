@@ -166,6 +166,12 @@ impl Sheet {
         self.push("kernel figures", &kernels.source);
     }
 
+    /// Says that the catalogue has no checkpoint of this name, and that the model stands for it.
+    pub(super) fn push_stands_for(&mut self, name: &str) {
+        self.push("stands for", name);
+        self.json["stands_for"] = json!(name);
+    }
+
     /// Where figures are from; `local` is said of those of a file of the user's own.
     fn push_origin<T>(&mut self, profile: Option<&Profile<T>>, local: &str) {
         let Some(profile) = profile else {

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{CatalogueError, OnGpu, Sheet};
 use crate::cost::{OperatorProfile, StepProfile};
 use crate::load::{self, Origin};
+use crate::model::ModelSpec;
 use crate::problem::Problem;
 use crate::profiles;
 
@@ -27,8 +28,15 @@ pub fn show(name: &str, on: Option<(&str, u32)>) -> Result<Sheet, CatalogueError
     let is_gpu = load::is_gpu_file(name);
     let model = if is_gpu { None } else { load::model("cluster.model", name, here)? };
     if let Some(model) = model {
-        let profile = profiles::models().find(|profile| profile.spec == model);
+        let is_known = profiles::model(name).is_some();
+        let stands_in = || profiles::stand_in(name).is_some_and(|it| it.model == model);
+        let stands_in = !is_known && stands_in();
+        let is_of = |of: &ModelSpec| *of == model || (stands_in && of.name == model.name);
+        let profile = profiles::models().find(|profile| is_of(&profile.spec));
         let mut sheet = Sheet::of_model(&model, profile);
+        if stands_in {
+            sheet.push_stands_for(name);
+        }
         if let Some((gpu, count)) = on {
             sheet.push_on_gpu(&OnGpu::of(name, gpu, count)?);
         }

@@ -33,6 +33,21 @@ fn a_model_on_a_gpu_has_memory_and_step_times() {
 }
 
 #[test]
+fn a_model_that_stands_for_a_checkpoint_says_so_and_where_its_figures_are_from() {
+    let cli = Cli::new();
+    let shown = cli.words("profile show nvidia/Llama-3.3-70B-Instruct-FP4").expect_exit(0).stdout();
+    for told in [
+        "stands for            nvidia/Llama-3.3-70B-Instruct-FP4",
+        "nvfp4 in attention, mlp",
+        "source                published config.json",
+    ] {
+        assert!(shown.contains(told), "{told} is not in {shown}");
+    }
+    let known = cli.words("profile show meta-llama/Llama-3.1-70B").expect_exit(0).stdout();
+    assert!(!known.contains("stands for"), "{known}");
+}
+
+#[test]
 fn a_misspelt_name_finds_its_neighbour() {
     let cli = Cli::new();
     cli.words("profile show H10O").expect_exit(2).stderr_has("did you mean `H100`?");
