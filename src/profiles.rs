@@ -22,7 +22,7 @@ pub use cost::{
 };
 pub use layers::{layer_table, layer_tables};
 pub use model_table::ModelTable;
-pub use stand_in::{StandIn, stand_in};
+pub use stand_in::{StandIn, model_or_stand_in, published, stand_in};
 pub use steps::{step_table, step_tables};
 
 /// One entry of the catalogue: a spec with where it comes from.

@@ -15,8 +15,7 @@ use crate::scenario::{EngineConfig, ScenarioFile};
 /// # Errors
 /// When there is such a file and it cannot be read; the problem is at `place`.
 pub fn model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Problem> {
-    let stand_in = || profiles::stand_in(name).map(|found| found.model);
-    Ok(checkpoint(place, name, folder)?.or_else(|| profiles::model(name)).or_else(stand_in))
+    Ok(checkpoint(place, name, folder)?.or_else(|| profiles::model_or_stand_in(name)))
 }
 
 /// The model of a local `config.json` (or the folder that it lies in), with `hf_quant_config.json` beside it; of

@@ -14,6 +14,11 @@ pub struct StandIn {
     pub format: Option<Format>,
 }
 
+/// The model of a checkpoint: that of the catalogue, or what stands for it.
+pub fn model_or_stand_in(name: &str) -> Option<ModelSpec> {
+    model(name).or_else(|| stand_in(name).map(|found| found.model))
+}
+
 /// What stands for a checkpoint that the catalogue does not name: the model of this name whoever published it, as
 /// `meta-llama/Llama-3.1-8B-Instruct` for `unsloth/Llama-3.1-8B-Instruct`, or a model of the catalogue in the format that the
 /// name ends in, as `meta-llama/Llama-3.1-70B` in `nvfp4` for `nvidia/Llama-3.3-70B-Instruct-FP4`.
@@ -35,7 +40,7 @@ pub fn stand_in(name: &str) -> Option<StandIn> {
 }
 
 /// The checkpoint of a model in a format that the catalogue has: what it leaves in 16 bits is its own.
-fn published(base: &str, format: Format) -> Option<ModelSpec> {
+pub fn published(base: &str, format: Format) -> Option<ModelSpec> {
     let endings: &[&str] = match format {
         Format::Int4 => &["AWQ", "AWQ-INT4", "GPTQ-Int4"],
         Format::Int8 => &["W8A8"],

@@ -431,8 +431,7 @@ fn settle(cluster: &mut ClusterConfig, resolved: &ClusterConfig) {
 }
 
 fn catalogue_model(name: &str) -> Result<ModelSpec, ScenarioError> {
-    let stand_in = || profiles::stand_in(name).map(|found| found.model);
-    profiles::model(name).or_else(stand_in).ok_or_else(|| {
+    profiles::model_or_stand_in(name).ok_or_else(|| {
         let what = format!("`{name}` is neither in the catalogue nor a local config.json");
         Problem::new("cluster.model", what)
             .or_near(profiles::closest(name, profiles::model_names()))

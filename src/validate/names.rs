@@ -69,7 +69,7 @@ pub(super) fn model(fields: &ModelFields) -> Result<(ModelSpec, Option<Format>),
         return Ok((found.clone(), None));
     }
     let asks_for_nvfp4 = precision.is_some_and(|text| format_named(text) == Some(Format::Nvfp4));
-    if asks_for_nvfp4 && let Some(published) = nvfp4_checkpoint(short) {
+    if asks_for_nvfp4 && let Some(published) = profiles::published(short, Format::Nvfp4) {
         return Ok((published, None));
     }
     let named = Format::of_name(short);
@@ -96,13 +96,6 @@ fn unknown(written: &str, short: &str) -> Skip {
         Some((_, what)) => Skip::Layers { model: short.to_owned(), what },
         None => Skip::Model(Some(written.to_owned())),
     }
-}
-
-/// The checkpoint of a model that NVIDIA published in NVFP4: what it leaves in 16 bits, and that keys and values are
-/// stored in 8, is its own.
-fn nvfp4_checkpoint(short: &str) -> Option<ModelSpec> {
-    let spec = profiles::model(&format!("nvidia/{short}-NVFP4"))?;
-    (spec.main_packing() == Some(Packing::Nvfp4)).then_some(spec)
 }
 
 /// What a precision calls 16-bit floats, and integers of 4 and 8 bits.

@@ -1,74 +1,27 @@
 //! The router as a whole: requests come, wait, are booked and leave; engines tell what they cache.
 
+mod choosing;
+mod outcome;
 mod prospect;
 
 use std::sync::Arc;
 
 use super::choice::{Candidates, Draw};
 use super::classes::{Class, Classes};
-use super::cost::{Pool, State, Weights, cached_tokens, preferred};
+use super::cost::{Pool, cached_tokens};
 use super::fleet::{Fleet, Member};
 use super::knowledge::{Knowledge, Tier};
 use super::load::Loads;
 use super::ranks::RankSet;
 use super::sessions::Sessions;
-use super::two_tier;
 use super::waiting::Waiting;
 use super::{Ask, Options, Overlap, Prompt, Rank, Rejection, RequestKey};
 use crate::kv::{Names, Order};
-use crate::scenario::{DynamoConfig, DynamoSelection};
+use crate::scenario::DynamoConfig;
 use crate::units::{SimDuration, SimTime};
 
+pub use outcome::{Decision, Outcome, Potential};
 pub use prospect::Prospect;
-
-/// Where a request was sent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Decision {
-    /// Which request.
-    pub key: RequestKey,
-    /// To which rank.
-    pub rank: Rank,
-    /// What the rank cost.
-    pub cost: f64,
-    /// Tokens of the prompt that were not cached there as it came.
-    pub prefill_tokens: u64,
-    /// The rank's active blocks with those of the prompt.
-    pub blocks: u64,
-    /// What was cached there of it as it came.
-    pub overlap: Overlap,
-}
-
-/// What became of a request.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// It was sent.
-    Sent(Decision),
-    /// It was not.
-    Rejected(RequestKey, Rejection),
-}
-
-impl Outcome {
-    /// The request.
-    pub fn key(&self) -> RequestKey {
-        match self {
-            Self::Sent(decision) => decision.key,
-            Self::Rejected(key, _) => *key,
-        }
-    }
-}
-
-/// What a rank would have to do with a request.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Potential {
-    /// Which rank.
-    pub rank: Rank,
-    /// Prefill tokens booked, with those of the prompt that are not cached.
-    pub prefill_tokens: u64,
-    /// Active blocks, with those of the prompt.
-    pub blocks: u64,
-    /// Live requests, without it.
-    pub requests: u32,
-}
 
 /// A KV router.
 #[derive(Debug, Clone)]
@@ -360,31 +313,6 @@ impl KvRouter {
         cached_tokens(host, disk, f64::from(self.block_size), overlap)
     }
 
-    /// Finds how much of a prompt is active on each rank, where that counts.
-    fn find_active(&mut self, ask: &Ask) {
-        let shares = self.shares(ask.options.as_deref());
-        let Scratch { inside, active, .. } = &mut self.scratch;
-        active.clear();
-        active.resize(self.fleet.len(), 0);
-        if self.config.router_track_active_blocks && shares {
-            self.loads.active_runs(&ask.prompt, inside, |rank, run| active[rank.index()] = run);
-        }
-    }
-
-    /// What a rank has to do with a request, once it is found what is active.
-    #[inline]
-    fn state(&self, ask: &Ask, overlaps: &[Overlap], rank: Rank) -> State {
-        let load = self.loads.of(rank);
-        let more = ask.prompt.blocks - self.scratch.active[rank.index()];
-        let tracks_blocks = self.config.router_track_active_blocks;
-        State {
-            overlap: overlaps.get(rank.index()).copied().unwrap_or_default(),
-            prefill_tokens: load.prefill_tokens,
-            blocks: if tracks_blocks { load.blocks + u64::from(more) } else { 0 },
-            requests: load.requests,
-        }
-    }
-
     fn shares(&self, options: Option<&Options>) -> bool {
         let own = options.and_then(|options| options.assumes_reuse);
         own.unwrap_or(self.config.router_assume_kv_reuse)
@@ -430,63 +358,6 @@ impl KvRouter {
     fn tracks_prefill(&self, options: Option<&Options>) -> bool {
         let own = options.and_then(|options| options.tracks_prefill);
         own.unwrap_or(self.config.router_track_prefill_tokens)
-    }
-
-    fn choose(&mut self, ask: &Ask, overlaps: &[Overlap], draw: &mut impl Draw) -> (Rank, f64) {
-        let options = ask.options.as_deref();
-        if let Some(DynamoSelection::TwoTier(config)) = &self.config.worker_selection {
-            let blocks = ask.prompt_tokens.div_ceil(u64::from(self.block_size));
-            let eligible = self.scratch.eligible.iter();
-            let states: Vec<_> =
-                eligible.map(|&rank| (rank, self.state(ask, overlaps, rank))).collect();
-            let ties = &mut self.scratch.ties;
-            two_tier::best(config, blocks, &states, ties);
-            return (draw.first(ask.key, ties), 0.0);
-        }
-        let prefill_tokens = |rank: &Rank| self.loads.of(*rank).prefill_tokens;
-        let decays = self.config.overlap_score_credit_decay > 0.0;
-        let least = || self.scratch.eligible.iter().map(prefill_tokens).min();
-        let weights = Weights::new(
-            &self.config,
-            self.pool,
-            self.block_size,
-            ask.prompt_tokens,
-            self.tracks_prefill(options),
-            if decays { least().unwrap_or(0) } else { 0 },
-        );
-        let mut candidates = std::mem::take(&mut self.scratch.candidates);
-        let temperature = self.config.router_temperature;
-        if options.is_none() && self.are_all_weighed(overlaps) && weights.know_fresh() {
-            let blocks = f64::from(ask.prompt.blocks);
-            let each = self.loads.standings().iter().zip(overlaps).zip(&self.scratch.active);
-            let costs = (0..).map(Rank).zip(each).map(|(rank, ((load, overlap), active))| {
-                if *active == 0 && overlap.is_none() {
-                    return (rank, weights.fresh(load, blocks));
-                }
-                (rank, weights.cost(&self.state(ask, overlaps, rank)))
-            });
-            let chosen = candidates.choose(costs, temperature, ask.key, draw);
-            self.scratch.candidates = candidates;
-            return chosen;
-        }
-        let options = options.filter(|one| !one.preferred_taints.is_empty());
-        let costs = self.scratch.eligible.iter().map(|&rank| {
-            let cost = weights.cost(&self.state(ask, overlaps, rank));
-            let Some(options) = options else { return (rank, cost) };
-            let weights = self.fleet.get(rank).map_or(0.0, |one| one.preference(options));
-            (rank, preferred(cost, weights))
-        });
-        let chosen = candidates.choose(costs, temperature, ask.key, draw);
-        self.scratch.candidates = candidates;
-        chosen
-    }
-
-    /// Whether all ranks that ever were may be chosen, each by what is booked on it and cached there.
-    fn are_all_weighed(&self, overlaps: &[Overlap]) -> bool {
-        let ranks = self.loads.standings().len();
-        self.config.router_track_active_blocks
-            && [self.scratch.eligible.len(), self.scratch.active.len(), overlaps.len()]
-                == [ranks; 3]
     }
 
     /// Requests that wait at the router.
