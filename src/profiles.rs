@@ -278,6 +278,8 @@ const MODEL_FILES: &[(&str, &str)] = files!["models":
     "qwen3-14b-fp8",
     "qwen3-235b-a22b",
     "qwen3-235b-a22b-fp8",
+    "qwen3-235b-a22b-instruct-2507",
+    "qwen3-235b-a22b-instruct-2507-fp8",
     "qwen3-235b-a22b-nvfp4",
     "qwen3-30b-a3b",
     "qwen3-30b-a3b-fp8",
@@ -493,6 +495,8 @@ fn edit_distance(from: &str, to: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -518,21 +522,24 @@ mod tests {
 
     #[test]
     fn what_is_found_without_reading_all_files_is_what_all_of_them_have() {
-        let all: Vec<_> = models().collect();
-        let has = |profile: &Profile<ModelSpec>, same: &dyn Fn(&str) -> bool| {
-            same(&profile.spec.name) || profile.aliases.iter().any(|alias| same(alias))
-        };
+        // The first model of each name wins, and whole names before those behind the slash.
+        let (mut whole, mut part) = (BTreeMap::new(), BTreeMap::new());
+        for profile in models() {
+            for name in profile.aliases.iter().chain([&profile.spec.name]) {
+                whole.entry(name.to_ascii_lowercase()).or_insert_with(|| profile.spec.clone());
+                let short = behind_slash(name).to_ascii_lowercase();
+                part.entry(short).or_insert_with(|| profile.spec.clone());
+            }
+        }
         let asked = model_names().flat_map(|name| {
             let short = behind_slash(name);
             let others = [format!("nobody/{short}"), short[1..].to_owned(), short.to_uppercase()];
             others.into_iter().chain([name.to_owned(), short.to_owned()])
         });
         for name in asked.chain([String::new(), "/".to_owned(), "bfloat16".to_owned()]) {
-            let whole = |other: &str| other.eq_ignore_ascii_case(&name);
-            let part = |other: &str| behind_slash(other).eq_ignore_ascii_case(&name);
-            let found = all.iter().find(|profile| has(profile, &whole));
-            let found = found.or_else(|| all.iter().find(|profile| has(profile, &part)));
-            assert_eq!(model(&name), found.map(|profile| profile.spec.clone()), "{name}");
+            let asked = name.to_ascii_lowercase();
+            let found = whole.get(&asked).or_else(|| part.get(&asked));
+            assert_eq!(model(&name), found.cloned(), "{name}");
         }
     }
 

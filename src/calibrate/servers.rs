@@ -12,7 +12,7 @@ use crate::metrics::bench::Tool;
 use crate::profiles;
 use crate::resolved::Scenario;
 use crate::scenario::{ScenarioFile, ServerHost, StepTimeConfig};
-use crate::validate::{self, Plan, Published, Record, figures};
+use crate::validate::{self, Plan, Published, Record};
 
 /// Values of settings by their paths, as factors of what is expected of a server where something is.
 type Found = BTreeMap<String, f64>;
@@ -211,7 +211,7 @@ fn run<'a>(
             .collect();
         let file = load::overridden(file.clone(), &settings).ok()?;
         let scenario = Scenario::resolve(file, None).ok()?;
-        figures(&scenario, plan.requests.clone()).ok()
+        plan.figures(&scenario).ok()
     };
     let centre: Vec<f64> = parameters.iter().map(|p| p.expected.value(0.0)).collect();
     simulate(&centre)?;

@@ -22,7 +22,8 @@
 //! * `parallel.rs`: how a server is spread over GPUs
 //! * `command.rs`: the command that started a server
 //! * `names.rs`, `gpu_names.rs`, `heading.rs`: models and GPUs as people write them
-//! * `version.rs`: the version of the engine, also by the day of a run; `inferencex.rs`: servers of `InferenceX`
+//! * `version.rs`: the version of the engine, also by the day of a run; `inferencex.rs`, `mlenergy.rs`: servers of
+//!   `InferenceX` and of the `ML.ENERGY` benchmark
 //! * `drafts.rs`: speculative decoding
 //! * `engine.rs`, `host.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
 //! * `memory`: memory lines of server starts, against the derivation of KV memory
@@ -50,6 +51,7 @@ mod inferencex;
 mod lengths;
 mod measured;
 mod memory;
+mod mlenergy;
 mod names;
 mod parallel;
 mod plan;

@@ -4,7 +4,7 @@ use super::flags::Settings;
 use super::record::Record;
 use super::shared::SharedPrompts;
 use super::skip::{self, Skip};
-use super::{adapters, engine, fields, heading, measured, names, servers, workload};
+use super::{adapters, engine, fields, heading, measured, mlenergy, names, servers, workload};
 use crate::metrics::bench::MetricKey;
 use crate::model::Format;
 use crate::request::Request;
@@ -22,6 +22,8 @@ pub struct Plan {
     pub measured: Vec<(MetricKey, f64)>,
     /// What the record does not say and had to be assumed, each in a few words.
     pub assumed: Vec<&'static str>,
+    /// Requests that the server runs at a time, where only the time in which it is full was measured.
+    pub(super) full_at: Option<u32>,
 }
 
 impl Plan {
@@ -30,6 +32,8 @@ impl Plan {
     /// # Errors
     /// Why the record cannot be run.
     pub fn of(record: &Record) -> Result<Self, Skip> {
+        let completed = mlenergy::completed(record);
+        let record = completed.as_ref().unwrap_or(record);
         let mut assumed = Vec::new();
         engine::check(record)?;
         let (model, format) = names::served(record)?;
@@ -50,6 +54,7 @@ impl Plan {
             assumed.push("flags not stated: those of InferenceX's script");
         }
         let mut cluster = engine::cluster(record, &settings, &model, &gpu, &mut assumed)?;
+        mlenergy::complete(record, &mut cluster, &mut assumed);
         let is_quantised = format.is_some() || model.quantization.is_some();
         let format = match settings.quantization.as_deref() {
             None => format,
@@ -77,11 +82,16 @@ impl Plan {
             }
             None if adapters::are_listed(record) => adapters::workload(record, &mut assumed)?,
             None if cluster.lora.is_some() => return Err(skip::LORA),
+            None if mlenergy::is_of(record) => mlenergy::workload(record, &mut assumed)?,
             None => workload::workload(record, &model, &mut assumed)?,
         };
         let requests = shared.map(|shared| shared.requests(Seed::default()));
         fields::check(record)?;
-        let measured = measured::metrics(record);
+        let mut measured = measured::metrics(record);
+        let full_at = mlenergy::places(record);
+        if full_at.is_some() {
+            measured.retain(|(key, _)| mlenergy::is_compared(*key));
+        }
         if measured.is_empty() {
             return Err(Skip::NoMetrics);
         }
@@ -105,7 +115,7 @@ impl Plan {
             assumed.push("statistic of TTFT and TPOT not stated: the mean");
         }
         let report = ReportConfig { format: Some(ReportFormat::Vllm), ..ReportConfig::default() };
-        let scenario = ScenarioFile {
+        let mut scenario = ScenarioFile {
             name: record.id.clone(),
             seed: Seed::default(),
             trace: None,
@@ -115,7 +125,11 @@ impl Plan {
             faults: Vec::new(),
             measured: None,
         };
-        Ok(Self { scenario, requests, measured, assumed })
+        if engine::take_sampler_that_fits(&mut scenario) {
+            assumed
+                .push("sampler: FlashInfer's, as the server would not have started with another");
+        }
+        Ok(Self { scenario, requests, measured, assumed, full_at })
     }
 }
 

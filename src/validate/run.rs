@@ -1,12 +1,12 @@
 //! Scenarios to figures. Runs know nothing of one another, so threads change nothing but the time.
 
 use super::case::Case;
-use super::inferencex;
 use super::plan::Plan;
 use super::record::Record;
 use super::report::{Validation, Verdict};
 use super::score::{Outcome, RunScore};
 use super::skip::Skip;
+use super::{inferencex, mlenergy};
 use crate::cost::StepTime;
 use crate::metrics::bench::{BenchSummary, Comparison, ComparisonRow, Tool};
 use crate::metrics::{BenchReport, Caution, Recorder, Warnings, interval_of, tails_of};
@@ -37,24 +37,24 @@ pub fn judge(cases: &[Case]) -> Verdict {
 
 fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     let plan = Plan::of(record)?;
-    let mut file = adjust(record, plan.scenario).map_err(Skip::Scenario)?;
+    let mut file = adjust(record, plan.scenario.clone()).map_err(Skip::Scenario)?;
     inferencex::tell_tuned(record, &mut file);
     let own = OwnFiles::default();
     let scenario = Scenario::resolve_with(file, &own, Unstated::TYPICAL);
     let scenario = scenario.map_err(|error| broken(&error))?;
     let class = scenario.first().server_class;
     let is_expected = scenario.first().class.is_some();
-    let mut assumed = plan.assumed;
+    let mut assumed = plan.assumed.clone();
     if is_expected {
         assumed.push("kernels: as much longer than alone as in other published runs");
     }
     if is_expected && class == Some(ServerClass::TunedExperts) {
         assumed.push("kernels: chosen for the model and the GPU, as in InferenceX's recipes");
     }
-    let (report, warnings) = simulate(&scenario, plan.requests.clone())?;
+    let (report, warnings) = plan.simulate(&scenario)?;
     let comparison = Comparison::of_figures(Tool::Vllm, &plan.measured, &report.summary);
     let tails = tails_of(&scenario).into_iter().flatten();
-    let tails = tails.map(|tail| Ok(simulate(&tail, plan.requests.clone())?.0));
+    let tails = tails.map(|tail| Ok(plan.simulate(&tail)?.0));
     let tails = tails.collect::<Result<Vec<_>, Skip>>()?;
     let interval = |row: &ComparisonRow| {
         let class = class.filter(|_| is_expected)?;
@@ -71,6 +71,21 @@ fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     })
 }
 
+impl Plan {
+    /// The figures of the scenario of a record as it was changed, and what they hang on.
+    fn simulate(&self, scenario: &Scenario) -> Result<(BenchReport, Warnings), Skip> {
+        simulated(scenario, self.requests.clone(), self.full_at)
+    }
+
+    /// The figures of the scenario of a record as it was changed and nothing else, for a search.
+    ///
+    /// # Errors
+    /// Why it cannot be simulated.
+    pub fn figures(&self, scenario: &Scenario) -> Result<BenchSummary, Skip> {
+        figures_of(scenario, self.requests.clone(), self.full_at)
+    }
+}
+
 /// The figures of a scenario, and what they hang on; `requests` in place of those of its workload,
 /// if given.
 ///
@@ -80,11 +95,7 @@ pub fn simulate(
     scenario: &Scenario,
     requests: Option<Vec<Request>>,
 ) -> Result<(BenchReport, Warnings), Skip> {
-    let costs = crate::sim::step_times(scenario).map_err(|error| refused(&error))?;
-    let mut recorder = Recorder::default();
-    let mut caution = Caution::new(scenario, costs.clone());
-    let counts = observe(scenario, &costs, requests, &mut (&mut recorder, &mut caution))?;
-    Ok((BenchReport::new(&recorder, scenario), caution.warnings(scenario, &counts)))
+    simulated(scenario, requests, None)
 }
 
 /// The figures of a scenario and nothing else, for a search; `requests` in place of those of its
@@ -93,10 +104,39 @@ pub fn simulate(
 /// # Errors
 /// Why it cannot be simulated.
 pub fn figures(scenario: &Scenario, requests: Option<Vec<Request>>) -> Result<BenchSummary, Skip> {
+    figures_of(scenario, requests, None)
+}
+
+fn simulated(
+    scenario: &Scenario,
+    requests: Option<Vec<Request>>,
+    full_at: Option<u32>,
+) -> Result<(BenchReport, Warnings), Skip> {
+    let costs = crate::sim::step_times(scenario).map_err(|error| refused(&error))?;
+    let mut recorder = Recorder::default();
+    let mut caution = Caution::new(scenario, costs.clone());
+    let counts = observe(scenario, &costs, requests, &mut (&mut recorder, &mut caution))?;
+    Ok((report(&recorder, scenario, full_at), caution.warnings(scenario, &counts)))
+}
+
+fn figures_of(
+    scenario: &Scenario,
+    requests: Option<Vec<Request>>,
+    full_at: Option<u32>,
+) -> Result<BenchSummary, Skip> {
     let costs = crate::sim::step_times(scenario).map_err(|error| refused(&error))?;
     let mut recorder = Recorder::default();
     observe(scenario, &costs, requests, &mut recorder)?;
-    Ok(BenchReport::new(&recorder, scenario).summary)
+    Ok(report(&recorder, scenario, full_at).summary)
+}
+
+/// The figures of a run, or of the time in which so many requests ran at a time.
+fn report(recorder: &Recorder, scenario: &Scenario, full_at: Option<u32>) -> BenchReport {
+    let mut report = BenchReport::new(recorder, scenario);
+    if let Some(places) = full_at {
+        mlenergy::narrow(&mut report.summary, &recorder.requests, places);
+    }
+    report
 }
 
 fn refused(error: &impl ToString) -> Skip {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::{Record, validate};
 use super::{plan, with};
 use crate::load::{self, Override};
+use crate::model::SamplerKernels;
 use crate::model::layout::MambaStrategy;
 use crate::resolved::{KvSource, Scenario, ServerClass};
 use crate::scenario::{Calibration, ClusterConfig, EngineConfig, StepTimeConfig};
@@ -25,6 +26,28 @@ fn the_memory_of_a_vllm_is_that_of_its_version() {
     assert!(parts.activation.0 > 2 * other.activation.0, "{parts:?} {other:?}");
     assert_eq!(parts.graphs.0, 0);
     assert!(other.graphs.0 > 0 && newest > sorted, "{newest} {sorted}");
+}
+
+#[test]
+fn a_server_that_started_has_the_sampler_that_its_memory_allows() {
+    let sampler = |version: &str, flags: Value| {
+        let plan = plan(&[
+            ("engine", json!({"name": "vLLM", "version": version})),
+            ("model", json!({"name": "Qwen/Qwen3-235B-A22B-Instruct-2507", "precision": "bf16"})),
+            ("hardware.gpus_used", json!(8)),
+            ("parallel", json!({"tp": 8})),
+            ("engine_flags", flags),
+        ]);
+        let plan = plan.unwrap();
+        let EngineConfig::VllmV1(vllm) = &plan.scenario.cluster.engine else { panic!() };
+        let is_told = plan.assumed.iter().any(|told| told.starts_with("sampler: "));
+        assert_eq!(is_told, vllm.start_up.sampler.is_some());
+        vllm.start_up.sampler
+    };
+    // A sequence of 262,144 tokens does not fit beside sorted logits of 1,024 sequences.
+    assert_eq!(sampler("0.11.0", json!({})), Some(SamplerKernels::FlashInfer));
+    assert_eq!(sampler("0.11.0", json!({"max-model-len": 40960})), None);
+    assert_eq!(sampler("0.33.0", json!({})), None);
 }
 
 #[test]

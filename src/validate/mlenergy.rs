@@ -1,0 +1,282 @@
+//! What the `ML.ENERGY` benchmark starts and sends, where its leaderboard leaves it out.
+//!
+//! Its scripts are public (ml-energy/benchmark, commit c1d6557, Apache-2.0; read 2026-11). They start vLLM 0.11.1 with
+//! a batch limit of 8,192 tokens and asynchronous scheduling over all GPUs of a run, and send the questions of a data
+//! set at one instant, as often as it takes that more than twice as many come as run at a time. The throughput is that
+//! of the time between the first token of the request that fills the batch and of the last one but those that fill it.
+
+use serde_json::{Value, json};
+
+use super::record::Record;
+use super::skip::Skip;
+use crate::metrics::RequestRecord;
+use crate::metrics::bench::{BenchSummary, Figure, MetricKey};
+use crate::scenario::{
+    ArrivalConfig, ClientConfig, ClusterConfig, Communication, ContentConfig, LengthConfig,
+    Sampler, StepTimeConfig, TokenDistribution, WorkloadConfig,
+};
+
+/// A data set of the benchmark whose prompts are known about.
+#[derive(Debug)]
+struct Task {
+    name: &'static str,
+    /// Different prompts.
+    prompts: u32,
+    /// Tokens of a prompt at the mean.
+    prompt_tokens: u32,
+    /// Tokens of an answer at most.
+    most_output: u32,
+    /// Standard deviation of the lengths of answers over their mean: the median of the models on the leaderboard.
+    spread: f64,
+    /// The longest sequence of a server.
+    max_model_len: u32,
+}
+
+const TASKS: [Task; 2] = [
+    // 44,473 prompt tokens of 198 questions, as a result file says.
+    Task {
+        name: "gpqa",
+        prompts: 198,
+        prompt_tokens: 225,
+        most_output: 32_768,
+        spread: 0.7,
+        max_model_len: 40_960,
+    },
+    // As in the example of `docs/analyzing-results.md`.
+    Task {
+        name: "lm-arena-chat",
+        prompts: 1024,
+        prompt_tokens: 245,
+        most_output: 4096,
+        spread: 1.1,
+        max_model_len: 20_480,
+    },
+];
+
+const VERSION: &str = "0.11.1";
+const BATCHED_TOKENS: u32 = 8192;
+
+const FLAGS_ASSUMED: &str = "flags not stated: those of ML.ENERGY's scripts";
+const LENGTHS_ASSUMED: &str =
+    "lengths: prompts all as long as at the mean of the task, answers log-normal about their mean";
+
+/// Whether a record is of this benchmark.
+pub(super) fn is_of(record: &Record) -> bool {
+    record.workload_text("client").to_lowercase().contains("ml.energy")
+}
+
+/// A record with the version and the flags that its server had, if it is of this benchmark.
+pub(super) fn completed(record: &Record) -> Option<Record> {
+    if !is_of(record) {
+        return None;
+    }
+    let mut whole = record.clone();
+    whole.engine.version.get_or_insert_with(|| VERSION.to_owned());
+    let mut flag = |name: &str, value: Value| {
+        whole.engine_flags.entry(name).or_insert(value);
+    };
+    flag("async-scheduling", json!(true));
+    flag("max-num-batched-tokens", json!(BATCHED_TOKENS));
+    if let Ok(task) = task(record) {
+        flag("max-model-len", json!(task.max_model_len));
+    }
+    // Its client is a copy of vLLM's that talks to the endpoint of chats.
+    let client = format!("{} openai-chat", whole.workload_text("client"));
+    whole.workload.insert("client".to_owned(), json!(client));
+    // What is written there is how experts are cut: attention is over all GPUs or over data-parallel ranks.
+    let told = |key: &str| record.parallel.get(key).and_then(Value::as_u64).unwrap_or(1);
+    let gpus = record.hardware.gpus_used.map_or(1, u64::from);
+    if told("tp") == 1 && told("dp") == 1 && gpus > 1 {
+        whole.parallel.insert("tp".to_owned(), json!(gpus));
+    }
+    Some(whole)
+}
+
+fn task(record: &Record) -> Result<&'static Task, Skip> {
+    let name = record.workload_text("dataset");
+    TASKS.iter().find(|task| task.name == name).ok_or_else(|| Skip::Dataset(name.to_owned()))
+}
+
+/// Requests that run at a time, over all ranks, if a record is of this benchmark.
+pub(super) fn places(record: &Record) -> Option<u32> {
+    if !is_of(record) {
+        return None;
+    }
+    let key = ["max-num-seqs", "max_num_seqs"];
+    key.into_iter().find_map(|key| super::record::count(record.engine_flags.get(key)?))
+}
+
+/// Tells how long steps take where tokens are drawn as its requests ask, with top-p of 0.95, if a record is of this
+/// benchmark.
+pub(super) fn complete(
+    record: &Record,
+    cluster: &mut ClusterConfig,
+    assumed: &mut Vec<&'static str>,
+) {
+    if is_of(record) {
+        assumed.push(FLAGS_ASSUMED);
+        cluster.step_time = StepTimeConfig::Auto {
+            engine_version: None,
+            sampler: Sampler::TopPTopK,
+            communication: Communication::default(),
+            calibration: None,
+            tuned: false,
+        };
+    }
+}
+
+/// The questions of the task, as often as they are sent.
+pub(super) fn workload(
+    record: &Record,
+    assumed: &mut Vec<&'static str>,
+) -> Result<WorkloadConfig, Skip> {
+    let task = task(record)?;
+    let places = places(record).ok_or(Skip::Lengths("number of requests not stated"))?;
+    let basis = record.others.get("workload_basis");
+    let mean = basis.and_then(|basis| super::record::number(basis.get("output_len_mean")?));
+    let mean = mean
+        .filter(|mean| (1.0..f64::from(task.most_output)).contains(mean))
+        .ok_or(Skip::Lengths("lengths of answers not stated"))?;
+    let repeats = (2 * places) / task.prompts + 1;
+    let variance = task.spread.mul_add(task.spread, 1.0).ln();
+    assumed.push(LENGTHS_ASSUMED);
+    Ok(WorkloadConfig {
+        num_requests: Some(task.prompts * repeats),
+        duration_s: None,
+        tool_seed: None,
+        arrivals: ArrivalConfig::AllAtOnce {},
+        lengths: LengthConfig::Sampled {
+            input_tokens: TokenDistribution::Fixed { tokens: task.prompt_tokens },
+            output_tokens: TokenDistribution::LogNormal {
+                median_tokens: mean / (variance / 2.0).exp(),
+                sigma: variance.sqrt(),
+                min_tokens: 1,
+                max_tokens: task.most_output,
+            },
+        },
+        content: ContentConfig::default(),
+        adapters: None,
+        early_stop: Vec::new(),
+        classes: Vec::new(),
+        sessions: None,
+        warm_up: None,
+        client: ClientConfig::default(),
+    })
+}
+
+/// What of the figures of a record is of the time in which the server is full and can be told of a simulation.
+pub(super) fn is_compared(key: MetricKey) -> bool {
+    key == MetricKey::Figure(Figure::OutputThroughput)
+}
+
+/// Narrows figures to the time from the first token of the request that fills the server, with so many at a time, to
+/// that of the last one but as many.
+pub(super) fn narrow(summary: &mut BenchSummary, requests: &[RequestRecord], places: u32) {
+    let answered = requests.iter().filter(|request| request.output_tokens > 0);
+    let answers: Vec<Answer> = answered
+        .map(|request| Answer {
+            first_s: request.first_token.as_secs_f64(),
+            last_s: request.finish.as_secs_f64(),
+            tokens: request.output_tokens,
+        })
+        .collect();
+    if let Some((tokens, seconds)) = full(&answers, places as usize) {
+        (summary.output_tokens, summary.duration_s) = (tokens.round() as u64, seconds);
+    }
+}
+
+/// When the tokens of an answer came out.
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    first_s: f64,
+    last_s: f64,
+    tokens: u32,
+}
+
+/// Tokens that come out in that time, evenly within an answer, and its seconds.
+fn full(answers: &[Answer], places: usize) -> Option<(f64, f64)> {
+    let mut firsts: Vec<f64> = answers.iter().map(|answer| answer.first_s).collect();
+    firsts.sort_by(f64::total_cmp);
+    let begin = *firsts.get(places.checked_sub(1)?)?;
+    let end = *firsts.get(firsts.len().checked_sub(places + 1)?)?;
+    let tokens = answers.iter().map(|answer| {
+        let Answer { first_s, last_s, tokens } = *answer;
+        let is_first_within = first_s > begin && first_s <= end;
+        let within_s = (last_s.min(end) - first_s.max(begin)).max(0.0);
+        let share = if last_s > first_s { within_s / (last_s - first_s) } else { 0.0 };
+        f64::from(u8::from(is_first_within)) + f64::from(tokens - 1) * share
+    });
+    (end > begin).then(|| (tokens.sum(), end - begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::Plan;
+
+    fn record(change: impl FnOnce(&mut Value)) -> Record {
+        let mut value = json!({
+            "id": "a", "family": "a", "engine": {"name": "vLLM", "version": null},
+            "hardware": {"gpu": "NVIDIA H100 SXM 80GB", "gpus_used": 4},
+            "model": {"name": "Qwen/Qwen3-235B-A22B-FP8", "precision": "fp8"},
+            "parallel": {"tp": 1, "ep": 4},
+            "engine_flags": {"max-num-seqs": 16},
+            "workload": {"dataset": "gpqa", "request_rate": "inf", "max_concurrency": null,
+                "client": "ML.ENERGY benchmark v3 (vLLM bench client), saturated"},
+            "workload_basis": {"output_len_mean": 40.0},
+            "metrics": {"output_throughput": 400.0, "median_itl_ms": 40.0, "mean_batch_size": 16.0},
+        });
+        change(&mut value);
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn servers_are_those_of_its_scripts() {
+        let plan = Plan::of(&record(|_| ())).unwrap();
+        let cluster = &plan.scenario.cluster;
+        assert_eq!((cluster.tensor_parallel_size, cluster.data_parallel_size), (4, 1));
+        let crate::scenario::EngineConfig::VllmV1(engine) = &cluster.engine else { panic!() };
+        assert_eq!(engine.start_up.version.as_deref(), Some(VERSION));
+        assert_eq!(engine.max_num_batched_tokens, Some(BATCHED_TOKENS));
+        assert!(engine.async_scheduling && engine.max_model_len == Some(40_960));
+        assert!(plan.assumed.contains(&FLAGS_ASSUMED) && plan.assumed.contains(&LENGTHS_ASSUMED));
+        let names: Vec<_> = plan.measured.iter().map(|(key, _)| *key).collect();
+        assert_eq!(names, [MetricKey::Figure(Figure::OutputThroughput)]);
+        let ranks = Plan::of(&record(|of| of["parallel"]["dp"] = json!(4))).unwrap();
+        assert_eq!(ranks.scenario.cluster.data_parallel_size, 4);
+    }
+
+    #[test]
+    fn what_is_sent_fills_the_server_twice_and_what_is_not_known_is_refused() {
+        let sent = |places: u32| {
+            let plan = Plan::of(&record(|of| of["engine_flags"]["max-num-seqs"] = json!(places)));
+            plan.unwrap().scenario.workload.num_requests.unwrap()
+        };
+        // 1,188 are what the benchmark sent to a server of 512.
+        assert_eq!([sent(8), sent(98), sent(99), sent(512)], [198, 198, 396, 1188]);
+        let refused = |change: fn(&mut Value)| Plan::of(&record(change)).unwrap_err();
+        let task = refused(|of| of["workload"]["dataset"] = json!("sourcegraph-fim"));
+        assert_eq!(task, Skip::Dataset("sourcegraph-fim".to_owned()));
+        let lengths = refused(|of| of["workload_basis"] = json!({}));
+        assert!(matches!(lengths, Skip::Lengths(_)), "{lengths:?}");
+    }
+
+    #[test]
+    fn a_full_server_puts_out_what_its_places_do() {
+        // Two places, each with an answer of 11 tokens in a second after another: 20 gaps of 0.1 s each, and
+        // first tokens as the ones before end.
+        let one = |index: u32| {
+            let first_s = f64::from(index / 2) + 0.5 * f64::from(index % 2);
+            Answer { first_s, last_s: first_s + 1.0, tokens: 11 }
+        };
+        let answers: Vec<_> = (0..20).map(one).collect();
+        let (tokens, seconds) = full(&answers, 2).unwrap();
+        // From the second first token, at 0.5 s, to the 18th, at 8.5 s.
+        assert!(
+            (seconds - 8.0).abs() < 1e-9 && (tokens - 2.0 * 11.0 * 8.0).abs() < 1e-6,
+            "{tokens}"
+        );
+        assert_eq!(full(&answers, 10), None);
+        assert_eq!(full(&answers, 0), None);
+    }
+}
