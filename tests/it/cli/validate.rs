@@ -196,7 +196,7 @@ fn what_other_servers_take_is_found_in_their_runs() {
     let record = |id: &str, in_flight: u32, output: u32, metrics: &str| {
         let line = RECORD.replace('\n', " ");
         let (start, _) = line.split_once("\"metrics\"").expect("it has metrics");
-        let start = start.replace("\"num_prompts\": 4", "\"num_prompts\": 24");
+        let start = start.replace("\"num_prompts\": 4", "\"num_prompts\": 16");
         let start = start.replace("\"output_len\": 8", &format!("\"output_len\": {output}"));
         let start = start.replace("\"id\": \"a\"", &format!("\"id\": \"{id}\""));
         let client = "\"client\":";
@@ -205,7 +205,7 @@ fn what_other_servers_take_is_found_in_their_runs() {
     };
     let any = r#"{"mean_ttft_ms": 1.0, "mean_tpot_ms": 1.0, "duration": 1.0}"#;
     let cases: Vec<(String, u32, u32)> =
-        (0..10).map(|n| (format!("r{n}"), 1 + 3 * (n % 5), 16 + 24 * (n / 5))).collect();
+        (0..10).map(|n| (format!("r{n}"), 1 + 3 * (n % 5), 8 + 12 * (n / 5))).collect();
     let unmeasured: String = cases.iter().map(|(id, n, o)| record(id, *n, *o, any)).collect();
     let cli = Cli::new().file("blank.jsonl", unmeasured);
     let ran = cli.run(["validate", "--runs", "blank.jsonl", "--set", SLOW, "--format", "json"]);
@@ -234,17 +234,17 @@ fn what_other_servers_take_is_found_in_their_runs() {
             .map(|(_, r)| r.as_str())
             .collect::<String>(),
     );
-    let error = |ran: super::Ran| {
-        let answer: serde_json::Value =
-            serde_json::from_str(&ran.expect_exit(0).stdout()).expect("it is JSON");
+    let error = |ran: &super::Ran| {
+        let answer: serde_json::Value = serde_json::from_str(&ran.stdout()).expect("it is JSON");
         let error = &answer["runs"][0]["metrics"]["mean_tpot_ms"]["error_pct"];
         error.as_f64().expect("a figure").abs()
     };
-    let before = error(cli.words("validate --runs mine.jsonl --format json"));
+    let before = error(&cli.words("validate --runs mine.jsonl --format json").expect_exit(0));
     let words = "validate --runs mine.jsonl --calibrate-on others.jsonl --format json";
-    let after = error(cli.words(words));
+    let ran = cli.words(words).expect_exit(0);
+    let after = error(&ran);
     assert!(before > 20.0 && after < 0.2 * before, "{before} {after}");
-    let ran = cli.words(words).stderr_has("vLLM, f on H100-SXM5-80GB, fitted to 9 runs: cluster.");
+    let ran = ran.stderr_has("vLLM, f on H100-SXM5-80GB, fitted to 9 runs: cluster.");
     assert!(ran.stderr().contains("1 of 1 runs simulated"), "{}", ran.stderr());
     cli.words("validate --runs mine.jsonl --calibrate-on nowhere.jsonl").expect_exit(2);
 }
