@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use super::Loaded;
 use super::calibration::put_parameter;
 use super::drafts::put_of_run;
-use super::error::{LoadError, fail};
+use super::error::{LoadError, Origin, fail};
 use super::file::{deserialize, put_seed};
 use super::overrides::{Override, blame, put_all};
 use super::resolve::resolve;
@@ -255,7 +255,8 @@ impl Draft {
     pub fn resolve(&self) -> Result<Loaded, LoadError> {
         let about = (self.name.as_str(), self.overrides.as_slice());
         let server = if self.is_calibrated() { Unstated::Bare } else { self.server };
-        let mut loaded = resolve(about, &self.root, &self.folder, server)?;
+        let loaded = resolve(about, &self.root, &self.folder, server);
+        let mut loaded = loaded.map_err(|error| self.blame_calibration(error))?;
         loaded.policies.clone_from(&self.policies);
         if let Some(calibration) = &self.calibration {
             let doubts = calibration.doubts(&loaded.scenario);
@@ -263,6 +264,20 @@ impl Draft {
             loaded.scenario = loaded.scenario.calibrated_with(doubts, demand);
         }
         Ok(loaded)
+    }
+
+    /// Names the calibration in place of the file where what it sets is at fault.
+    fn blame_calibration(&self, error: LoadError) -> LoadError {
+        let LoadError::Settings(mut broken) = error else { return error };
+        let set = self.calibration.iter().flat_map(|calibration| &calibration.parameters);
+        let paths: Vec<&str> = set.map(|found| found.parameter.path.as_str()).collect();
+        for one in &mut broken.0 {
+            let is_of_file = matches!(one.origin, Origin::File(_));
+            if is_of_file && paths.iter().any(|path| one.problem.concerns(path)) {
+                one.origin = Origin::File(format!("{}: calibration", self.name));
+            }
+        }
+        broken.into()
     }
 }
 

@@ -15,21 +15,30 @@ pub struct SlownessLog {
 impl SlownessLog {
     /// A replica becomes slow, or is no longer.
     pub(super) fn hear(&mut self, at: SimTime, what: &Occurrence<'_>) {
-        let (instance, slowness, is_slow) = match *what {
-            Occurrence::Slowed(instance, slowness, is_slow) => (instance, slowness, is_slow),
+        match *what {
+            Occurrence::Slowed(instance, slowness, is_slow) => {
+                let lasting = self.lasting(instance).find(|(of, _)| *of == slowness);
+                match lasting {
+                    Some((_, until)) if !is_slow => *until = Some(at),
+                    None if is_slow => self.spans.push((instance, slowness, at, None)),
+                    _ => {}
+                }
+            }
             // What takes its place later is another machine.
-            Occurrence::Scaled(instance, Stage::Off) => (instance, Slowness::Steps, false),
-            _ => return,
-        };
-        let is_it =
-            |(other, of, _, until): &&mut (InstanceId, Slowness, SimTime, Option<SimTime>)| {
-                (*other, *of, *until) == (instance, slowness, None)
-            };
-        match self.spans.iter_mut().find(is_it) {
-            Some((.., until)) if !is_slow => *until = Some(at),
-            None if is_slow => self.spans.push((instance, slowness, at, None)),
+            Occurrence::Scaled(instance, Stage::Off) => {
+                self.lasting(instance).for_each(|(_, until)| *until = Some(at));
+            }
             _ => {}
         }
+    }
+
+    /// What of a replica is slow, and the end of it, which is not known yet.
+    fn lasting(
+        &mut self,
+        instance: InstanceId,
+    ) -> impl Iterator<Item = (Slowness, &mut Option<SimTime>)> {
+        let of_it = self.spans.iter_mut().filter(move |(other, ..)| *other == instance);
+        of_it.filter(|(.., until)| until.is_none()).map(|(_, of, _, until)| (*of, until))
     }
 
     /// From when to when a replica was slow, in order, until `end`.
@@ -62,9 +71,11 @@ mod tests {
             log.hear(at(second), &Occurrence::Slowed(InstanceId(instance), slowness, is_slow));
         }
         log.hear(at(7.0), &Occurrence::Slowed(InstanceId(2), Slowness::Steps, true));
+        log.hear(at(7.5), &Occurrence::Slowed(InstanceId(2), Slowness::Nics, true));
         log.hear(at(8.0), &Occurrence::Scaled(InstanceId(2), Stage::Off));
         let spans = |id, slowness| log.spans(id, slowness, at(20.0));
         assert_eq!(spans(2, Slowness::Steps), [(at(7.0), at(8.0))], "its machine was given back");
+        assert_eq!(spans(2, Slowness::Nics), [(at(7.5), at(8.0))], "its machine was given back");
         assert_eq!(spans(0, Slowness::Steps), [(at(1.0), at(3.0)), (at(4.0), at(20.0))]);
         assert_eq!(spans(0, Slowness::Nics), [(at(2.0), at(20.0))]);
         assert_eq!(spans(1, Slowness::Steps), [(at(5.0), at(20.0))]);

@@ -310,6 +310,7 @@ impl<W: Source> Simulation<W> {
         engine.slow_down(None);
         if let Some(faults) = &mut self.faults {
             faults.replace(instance);
+            self.set_nics(now, instance, 1.0);
         }
         self.gateway.renew(&mut self.cluster.router, instance);
         self.forget_cache(instance);

@@ -12,7 +12,7 @@ use crate::units::SimTime;
 
 impl<W: Source> Simulation<W> {
     /// The NICs of an instance carry this share of their rate from now on.
-    pub(super) fn set_nics(&mut self, now: SimTime, instance: InstanceId, share: f64) {
+    pub(in crate::sim) fn set_nics(&mut self, now: SimTime, instance: InstanceId, share: f64) {
         self.cluster.wires.set_nic_share(instance, share, now);
         self.await_wires();
     }

@@ -97,6 +97,31 @@ fn a_replica_whose_nics_are_slow_for_a_while_serves_as_much_later() {
     assert!(begins_s < 1.5 && (begins_s - look_s).abs() < 1e-6, "it begins at {begins_s}");
 }
 
+#[test]
+fn a_machine_that_takes_the_place_of_a_slow_one_is_not_slow() {
+    // Traffic rises and falls, so that the second decode replica comes more than once.
+    let of = |faults: &str| {
+        let groups = format!(
+            "groups = [{{ role = 'prefill', replicas = 1 }}, {{ role = 'decode', replicas = 2, \
+             autoscaler = {{ max_replicas = 2, weights_source_gib_per_s = 10.0, {SIGNAL} }} }}]\n\
+             disaggregation = {{ transfer = {{ nic_gb_per_s = 4.0 }} }}"
+        );
+        let waves = "{ type = 'sine', rate_per_s = 5.0, amplitude = 0.99, period_s = 60.0 }";
+        let text = scenario(900, 5.0, &groups);
+        let text = text.replace("{ type = 'constant', rate_per_s = 5 }", waves) + faults;
+        let (_, recorder) = run(&text);
+        let report = ScalingReport::new(&recorder, &ScaledPool::of(&resolved(&text))[0]);
+        (report.scale_ups, report.loading_s)
+    };
+    let slow =
+        "[[faults]]\ntype = 'slow_link'\nreplica = 2\nat_s = 0.0\nfor_s = 1e4\nshare = 0.25\n";
+    let ((ups, loading_s), (slow_ups, slow_loading_s)) = (of(""), of(slow));
+    assert!(ups > 4 && slow_ups > 4, "{ups} and {slow_ups}");
+    // Four times as long if all of them were slow, and longer than else as the first one is.
+    assert!(slow_loading_s > loading_s, "{slow_loading_s} and {loading_s}");
+    assert!(slow_loading_s < 2.0 * loading_s, "{slow_loading_s} and {loading_s}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
