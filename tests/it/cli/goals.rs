@@ -6,7 +6,7 @@
 use serde_json::Value;
 use servecast::calibration::CalibrationFile;
 
-use super::{Cli, Ran};
+use super::{Cli, reference_runs};
 use crate::support::data;
 
 /// A figure of some runs, and how far it may be off.
@@ -47,8 +47,7 @@ impl Scored {
 }
 
 /// The runs of `servecast validate --format json`.
-fn scored(ran: &Ran, split: impl Fn(&Value) -> Split) -> Vec<Scored> {
-    let all: Value = serde_json::from_str(&ran.stdout()).unwrap();
+fn scored(all: &Value, split: impl Fn(&Value) -> Split) -> Vec<Scored> {
     let runs = all["runs"].as_array().unwrap();
     let one = |run: &Value| Scored {
         name: run["id"].as_str().unwrap().to_owned(),
@@ -151,8 +150,7 @@ fn reference_runs_meet_their_goals_but_for_those_known_to_be_open() {
         (busy, "p99_ttft_ms"),
         (busy_chunked, "mean_ttft_ms"),
     ];
-    let ran = Cli::new().words("validate --format json");
-    let runs = scored(&ran, |run| {
+    let runs = scored(reference_runs(), |run| {
         let is_fitted = run["approximated"][0] == "parameters were fitted to this run";
         if is_fitted { Split::Fitted } else { Split::HeldOut }
     });
@@ -190,13 +188,14 @@ fn calibrated(name: &str) -> Vec<Scored> {
         .map(|folder| format!("{}/profiles/{folder}/{name}.toml", env!("CARGO_MANIFEST_DIR")));
     let judge = ["validate", &experiment, "--data", data, "--calibration", &calibration];
     let ran = Cli::new().run(judge.into_iter().chain(["--format", "json"]));
+    let all: Value = serde_json::from_str(&ran.stdout()).unwrap();
     let text = std::fs::read_to_string(&calibration).unwrap();
     let fit: CalibrationFile = toml::from_str(&text).unwrap();
     let is_in = |list: &[String], run: &Value| {
         let name = format!("{}: ", run["id"].as_str().unwrap());
         list.iter().any(|one| one.starts_with(&name))
     };
-    scored(&ran, |run| match (is_in(&fit.fitted_to, run), is_in(&fit.held_out, run)) {
+    scored(&all, |run| match (is_in(&fit.fitted_to, run), is_in(&fit.held_out, run)) {
         (true, false) => Split::Fitted,
         (false, true) => Split::HeldOut,
         _ => panic!("{}: fitted to or held out?", run["id"]),

@@ -119,6 +119,16 @@ pub(super) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// What `servecast validate --format json` tells of the built-in reference runs, which are simulated once for all tests.
+#[cfg(feature = "calibrate")]
+fn reference_runs() -> &'static serde_json::Value {
+    static RUNS: std::sync::OnceLock<serde_json::Value> = std::sync::OnceLock::new();
+    RUNS.get_or_init(|| {
+        let ran = Cli::new().words("validate --format json");
+        serde_json::from_str(&ran.stdout()).unwrap()
+    })
+}
+
 /// A command that has ended.
 pub(super) struct Ran(Output);
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Cli;
+use super::reference_runs;
 
 const MEANS: [&str; 4] = ["mean_ttft_ms", "median_ttft_ms", "mean_tpot_ms", "median_tpot_ms"];
 const TAILS: [&str; 2] = ["p99_ttft_ms", "p99_tpot_ms"];
@@ -17,9 +17,7 @@ const LOADS: [&str; 5] = [
 
 /// All rows, as `servecast validate` scores them.
 fn rows() -> Vec<Value> {
-    let ran = Cli::new().words("validate --format json");
-    let all: Value = serde_json::from_str(&ran.stdout()).unwrap();
-    let runs = all["runs"].as_array().unwrap().iter();
+    let runs = reference_runs()["runs"].as_array().unwrap().iter();
     let rows: Vec<Value> =
         runs.filter(|run| run["family"] == "reference-runs/vllm-mooncake-a10").cloned().collect();
     assert_eq!(rows.len(), LAYOUTS.len() * LOADS.len());
