@@ -14,7 +14,7 @@ use super::calibration::put_parameter;
 use super::drafts::put_of_run;
 use super::error::{LoadError, Origin, fail};
 use super::file::{deserialize, put_seed};
-use super::overrides::{Override, blame, put_all};
+use super::overrides::{Override, blame, concerns, put_all};
 use super::resolve::resolve;
 use super::settings::set;
 use crate::calibration::{CalibrationFile, Parameter};
@@ -273,7 +273,7 @@ impl Draft {
         let paths: Vec<&str> = set.map(|found| found.parameter.path.as_str()).collect();
         for one in &mut broken.0 {
             let is_of_file = matches!(one.origin, Origin::File(_));
-            if is_of_file && paths.iter().any(|path| one.problem.concerns(path)) {
+            if is_of_file && paths.iter().any(|path| concerns(&one.problem, path)) {
                 one.origin = Origin::File(format!("{}: calibration", self.name));
             }
         }

@@ -67,7 +67,7 @@ pub(super) fn put_all(root: &mut Table, overrides: &[Override]) -> Result<(), Lo
 
 /// Whether a problem is that of an override: of what it sets, or of a table that it made in place of a value or under a
 /// name that is not known.
-fn concerns(problem: &Problem, path: &str) -> bool {
+pub(super) fn concerns(problem: &Problem, path: &str) -> bool {
     let is_made =
         problem.rule.starts_with("unknown key") || problem.value.as_deref() == Some("a table");
     let is_within = || path.strip_prefix(&problem.at).is_some_and(|rest| rest.starts_with('.'));

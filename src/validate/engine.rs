@@ -24,8 +24,6 @@ const ASYNC_BY_DEFAULT: EngineVersion = EngineVersion::new(0, 14);
 /// The first that does so over several stages; before, it refused to start when told to (pull request
 /// 32618).
 const ASYNC_STAGES: EngineVersion = EngineVersion::new(0, 16);
-/// The first whose own sampler does not sort logits (pull request 33538).
-const WITHOUT_SORT: EngineVersion = EngineVersion::new(0, 17);
 /// The first vLLM that admits a request only if its whole prompt fits (pull request 37307).
 const RESERVES_PROMPT: EngineVersion = EngineVersion::new(0, 19);
 /// The first vLLM V0 with a chunk budget of 2048 tokens.
@@ -95,13 +93,15 @@ pub(super) fn cluster(
 }
 
 /// Takes `FlashInfer`'s sampler where a vLLM that sorts logits would refuse to start, as its longest sequence does not
-/// fit beside them: the server did start. Which of the two it has hangs on whether `FlashInfer` was installed.
+/// fit beside them: the server did start. Which of the two it has hangs on whether `FlashInfer` was installed. Step times
+/// stay as they are.
 pub(super) fn take_sampler_that_fits(scenario: &mut ScenarioFile) -> bool {
     let starts = |file: &ScenarioFile| Scenario::resolve(file.clone(), None).is_ok();
     let EngineConfig::VllmV1(vllm) = &scenario.cluster.engine else { return false };
     let told = &vllm.start_up;
     let version = told.version.as_deref().and_then(EngineVersion::parse);
-    let sorts = version.is_some_and(|version| version < WITHOUT_SORT) && told.sampler.is_none();
+    let sorts = told.sampler.is_none()
+        && version.is_some_and(|version| SamplerKernels::Native.sorts(version));
     if !sorts || starts(scenario) {
         return false;
     }

@@ -1,13 +1,14 @@
 //! What the `ML.ENERGY` benchmark starts and sends, where its leaderboard leaves it out.
 //!
-//! Its scripts are public (ml-energy/benchmark, commit c1d6557, Apache-2.0; read 2026-11). They start vLLM 0.11.1 with
-//! a batch limit of 8,192 tokens and asynchronous scheduling over all GPUs of a run, and send the questions of a data
-//! set at one instant, as often as it takes that more than twice as many come as run at a time. The throughput is that
-//! of the time between the first token of the request that fills the batch and of the last one but those that fill it.
+//! Its scripts are public (ml-energy/benchmark, Apache-2.0; `mlenergy/benchmark/llm/benchmark.py` of commit c1d6557 and the
+//! files in `configs`, read 2026-11). They start vLLM 0.11.1 with a batch limit of 8,192 tokens and asynchronous scheduling
+//! over all GPUs of a run, and send the prompts of a data set at one instant, several times over where batches are large.
+//! The throughput is that of the steady state: from the first token of the request that fills the batch of B until all but
+//! B + 1 requests have finished.
 
 use serde_json::{Value, json};
 
-use super::record::Record;
+use super::record::{Record, count, is_unlimited, number};
 use super::skip::Skip;
 use crate::metrics::RequestRecord;
 use crate::metrics::bench::{BenchSummary, Figure, MetricKey};
@@ -30,6 +31,8 @@ struct Task {
     spread: f64,
     /// The longest sequence of a server.
     max_model_len: u32,
+    /// Up to which batch size all prompts are sent how many times.
+    repeats: &'static [(u32, u32)],
 }
 
 const TASKS: [Task; 2] = [
@@ -41,6 +44,16 @@ const TASKS: [Task; 2] = [
         most_output: 32_768,
         spread: 0.7,
         max_model_len: 40_960,
+        repeats: &[
+            (128, 1),
+            (256, 2),
+            (384, 3),
+            (512, 4),
+            (768, 5),
+            (1024, 6),
+            (1536, 9),
+            (2048, 12),
+        ],
     },
     // As in the example of `docs/analyzing-results.md`.
     Task {
@@ -50,11 +63,14 @@ const TASKS: [Task; 2] = [
         most_output: 4096,
         spread: 1.1,
         max_model_len: 20_480,
+        repeats: &[(512, 1), (1024, 2), (2048, 3), (3072, 4)],
     },
 ];
 
 const VERSION: &str = "0.11.1";
 const BATCHED_TOKENS: u32 = 8192;
+/// The flag that tells how many requests run at a time.
+const PLACES: &str = "max-num-seqs";
 
 const FLAGS_ASSUMED: &str = "flags not stated: those of ML.ENERGY's scripts";
 const LENGTHS_ASSUMED: &str =
@@ -62,34 +78,52 @@ const LENGTHS_ASSUMED: &str =
 
 /// Whether a record is of this benchmark.
 pub(super) fn is_of(record: &Record) -> bool {
-    record.workload_text("client").to_lowercase().contains("ml.energy")
+    let is_client = record.workload_text("client").to_lowercase().contains("ml.energy");
+    is_client && record.engine.name.eq_ignore_ascii_case("vllm")
 }
 
-/// A record with the version and the flags that its server had, if it is of this benchmark.
-pub(super) fn completed(record: &Record) -> Option<Record> {
-    if !is_of(record) {
-        return None;
+/// A record with the version and the flags that its server had, if it is of this benchmark and tells no command.
+///
+/// # Errors
+/// When its ranks do not share the batch evenly, as the scripts demand.
+pub(super) fn completed(record: &Record) -> Result<Option<Record>, Skip> {
+    if !is_of(record) || record.server_command.is_some() {
+        return Ok(None);
     }
     let mut whole = record.clone();
     whole.engine.version.get_or_insert_with(|| VERSION.to_owned());
-    let mut flag = |name: &str, value: Value| {
-        whole.engine_flags.entry(name).or_insert(value);
+    let mut put = |name: &str, value: Value| {
+        if flag(record, name).is_none() {
+            whole.engine_flags.insert(name.to_owned(), value);
+        }
     };
-    flag("async-scheduling", json!(true));
-    flag("max-num-batched-tokens", json!(BATCHED_TOKENS));
+    put("async-scheduling", json!(true));
+    put("max-num-batched-tokens", json!(BATCHED_TOKENS));
     if let Ok(task) = task(record) {
-        flag("max-model-len", json!(task.max_model_len));
+        put("max-model-len", json!(task.max_model_len));
     }
     // Its client is a copy of vLLM's that talks to the endpoint of chats.
     let client = format!("{} openai-chat", whole.workload_text("client"));
     whole.workload.insert("client".to_owned(), json!(client));
-    // What is written there is how experts are cut: attention is over all GPUs or over data-parallel ranks.
-    let told = |key: &str| record.parallel.get(key).and_then(Value::as_u64).unwrap_or(1);
-    let gpus = record.hardware.gpus_used.map_or(1, u64::from);
-    if told("tp") == 1 && told("dp") == 1 && gpus > 1 {
+    let told = |key: &str| record.parallel.get(key).and_then(count).unwrap_or(1);
+    let (ranks, gpus) = (told("dp"), record.hardware.gpus_used.or(record.hardware.count));
+    match places(record) {
+        Some(places) if ranks > 1 && !places.is_multiple_of(ranks) => {
+            let what = format!("{places} sequences over {ranks} ranks");
+            return Err(Skip::Contradiction(what));
+        }
+        Some(places) if ranks > 1 => {
+            whole.engine_flags.retain(|name, _| !is_named(name, PLACES));
+            whole.engine_flags.insert(PLACES.to_owned(), json!(places / ranks));
+        }
+        _ => {}
+    }
+    // `tp` and `ep` there are of the experts: attention is over all GPUs, unless each is a rank of its own.
+    let is_short = record.parallel.keys().all(|key| ["tp", "ep", "dp"].contains(&key.as_str()));
+    if let Some(gpus) = gpus.filter(|_| is_short && told("tp") == 1 && ranks == 1) {
         whole.parallel.insert("tp".to_owned(), json!(gpus));
     }
-    Some(whole)
+    Ok(Some(whole))
 }
 
 fn task(record: &Record) -> Result<&'static Task, Skip> {
@@ -102,8 +136,16 @@ pub(super) fn places(record: &Record) -> Option<u32> {
     if !is_of(record) {
         return None;
     }
-    let key = ["max-num-seqs", "max_num_seqs"];
-    key.into_iter().find_map(|key| super::record::count(record.engine_flags.get(key)?))
+    flag(record, PLACES).and_then(count).filter(|places| *places > 0)
+}
+
+/// A flag of a record, however its words are joined.
+fn flag<'a>(record: &'a Record, name: &str) -> Option<&'a Value> {
+    record.engine_flags.iter().find(|(key, _)| is_named(key, name)).map(|(_, value)| value)
+}
+
+fn is_named(key: &str, name: &str) -> bool {
+    key.trim_start_matches('-').replace('_', "-") == name
 }
 
 /// Tells how long steps take where tokens are drawn as its requests ask, with top-p of 0.95, if a record is of this
@@ -125,19 +167,29 @@ pub(super) fn complete(
     }
 }
 
-/// The questions of the task, as often as they are sent.
+/// The questions of the task, as often as they are sent to a server that runs so many at a time.
 pub(super) fn workload(
     record: &Record,
+    places: Option<u32>,
     assumed: &mut Vec<&'static str>,
 ) -> Result<WorkloadConfig, Skip> {
     let task = task(record)?;
-    let places = places(record).ok_or(Skip::Lengths("number of requests not stated"))?;
+    let is_same = |(key, value): &(&String, &Value)| match key.as_str() {
+        "dataset" | "client" => true,
+        "request_rate" | "max_concurrency" => is_unlimited(value),
+        _ => false,
+    };
+    if let Some((key, _)) = record.workload.iter().find(|one| !is_same(one)) {
+        return Err(Skip::Setting(key.clone()));
+    }
+    let places = places.ok_or(Skip::Lengths("number of requests not stated"))?;
     let basis = record.others.get("workload_basis");
-    let mean = basis.and_then(|basis| super::record::number(basis.get("output_len_mean")?));
+    let mean = basis.and_then(|basis| number(basis.get("output_len_mean")?));
     let mean = mean
         .filter(|mean| (1.0..f64::from(task.most_output)).contains(mean))
         .ok_or(Skip::Lengths("lengths of answers not stated"))?;
-    let repeats = (2 * places) / task.prompts + 1;
+    let sent = task.repeats.iter().find(|(batch, _)| places <= *batch);
+    let (_, repeats) = sent.ok_or_else(|| Skip::Setting(format!("{PLACES}={places}")))?;
     let variance = task.spread.mul_add(task.spread, 1.0).ln();
     assumed.push(LENGTHS_ASSUMED);
     Ok(WorkloadConfig {
@@ -169,9 +221,15 @@ pub(super) fn is_compared(key: MetricKey) -> bool {
     key == MetricKey::Figure(Figure::OutputThroughput)
 }
 
-/// Narrows figures to the time from the first token of the request that fills the server, with so many at a time, to
-/// that of the last one but as many.
-pub(super) fn narrow(summary: &mut BenchSummary, requests: &[RequestRecord], places: u32) {
+/// Narrows figures to the steady state of a server that runs so many requests at a time.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn narrow(
+    summary: &mut BenchSummary,
+    requests: &[RequestRecord],
+    places: u32,
+) -> Result<(), Skip> {
     let answered = requests.iter().filter(|request| request.output_tokens > 0);
     let answers: Vec<Answer> = answered
         .map(|request| Answer {
@@ -180,9 +238,10 @@ pub(super) fn narrow(summary: &mut BenchSummary, requests: &[RequestRecord], pla
             tokens: request.output_tokens,
         })
         .collect();
-    if let Some((tokens, seconds)) = full(&answers, places as usize) {
-        (summary.output_tokens, summary.duration_s) = (tokens.round() as u64, seconds);
-    }
+    let never = || Skip::Contradiction("a server that is never full".to_owned());
+    let (tokens, seconds) = steady(&answers, places as usize).ok_or_else(never)?;
+    (summary.output_tokens, summary.duration_s) = (tokens.round() as u64, seconds);
+    Ok(())
 }
 
 /// When the tokens of an answer came out.
@@ -193,12 +252,15 @@ struct Answer {
     tokens: u32,
 }
 
-/// Tokens that come out in that time, evenly within an answer, and its seconds.
-fn full(answers: &[Answer], places: usize) -> Option<(f64, f64)> {
-    let mut firsts: Vec<f64> = answers.iter().map(|answer| answer.first_s).collect();
-    firsts.sort_by(f64::total_cmp);
-    let begin = *firsts.get(places.checked_sub(1)?)?;
-    let end = *firsts.get(firsts.len().checked_sub(places + 1)?)?;
+/// Tokens that come out in the steady state, evenly within an answer, and its seconds.
+fn steady(answers: &[Answer], places: usize) -> Option<(f64, f64)> {
+    let sorted = |time: fn(&Answer) -> f64| {
+        let mut times: Vec<f64> = answers.iter().map(time).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    };
+    let begin = *sorted(|answer| answer.first_s).get(places.checked_sub(1)?)?;
+    let end = *sorted(|answer| answer.last_s).get(answers.len().checked_sub(places + 2)?)?;
     let tokens = answers.iter().map(|answer| {
         let Answer { first_s, last_s, tokens } = *answer;
         let is_first_within = first_s > begin && first_s <= end;
@@ -243,40 +305,49 @@ mod tests {
         let names: Vec<_> = plan.measured.iter().map(|(key, _)| *key).collect();
         assert_eq!(names, [MetricKey::Figure(Figure::OutputThroughput)]);
         let ranks = Plan::of(&record(|of| of["parallel"]["dp"] = json!(4))).unwrap();
-        assert_eq!(ranks.scenario.cluster.data_parallel_size, 4);
+        let cluster = &ranks.scenario.cluster;
+        let crate::scenario::EngineConfig::VllmV1(engine) = &cluster.engine else { panic!() };
+        assert_eq!((cluster.data_parallel_size, engine.max_num_seqs), (4, Some(4)));
+        assert_eq!(ranks.full_at, Some(16));
     }
 
     #[test]
-    fn what_is_sent_fills_the_server_twice_and_what_is_not_known_is_refused() {
+    fn prompts_are_sent_as_often_as_in_its_sweeps_and_what_is_not_known_is_refused() {
         let sent = |places: u32| {
             let plan = Plan::of(&record(|of| of["engine_flags"]["max-num-seqs"] = json!(places)));
             plan.unwrap().scenario.workload.num_requests.unwrap()
         };
-        // 1,188 are what the benchmark sent to a server of 512.
-        assert_eq!([sent(8), sent(98), sent(99), sent(512)], [198, 198, 396, 1188]);
+        assert_eq!([sent(8), sent(128), sent(192), sent(1024)], [198, 198, 396, 1188]);
         let refused = |change: fn(&mut Value)| Plan::of(&record(change)).unwrap_err();
         let task = refused(|of| of["workload"]["dataset"] = json!("sourcegraph-fim"));
         assert_eq!(task, Skip::Dataset("sourcegraph-fim".to_owned()));
+        let places = refused(|of| of["engine_flags"]["max-num-seqs"] = json!(4_000_000_000_u32));
+        assert_eq!(places, Skip::Setting("max-num-seqs=4000000000".to_owned()));
+        let uneven = refused(|of| of["parallel"]["dp"] = json!(3));
+        assert!(matches!(uneven, Skip::Contradiction(_)), "{uneven:?}");
+        for (key, value) in
+            [("request_rate", json!(5)), ("max_concurrency", json!(4)), ("input_len", json!(4000))]
+        {
+            let record = record(|of| of["workload"][key] = value);
+            assert_eq!(Plan::of(&record).unwrap_err(), Skip::Setting(key.to_owned()));
+        }
         let lengths = refused(|of| of["workload_basis"] = json!({}));
         assert!(matches!(lengths, Skip::Lengths(_)), "{lengths:?}");
     }
 
     #[test]
-    fn a_full_server_puts_out_what_its_places_do() {
-        // Two places, each with an answer of 11 tokens in a second after another: 20 gaps of 0.1 s each, and
-        // first tokens as the ones before end.
+    fn in_the_steady_state_a_server_puts_out_what_its_places_do() {
+        // Two places, each with an answer of 11 tokens in a second after another.
         let one = |index: u32| {
             let first_s = f64::from(index / 2) + 0.5 * f64::from(index % 2);
             Answer { first_s, last_s: first_s + 1.0, tokens: 11 }
         };
         let answers: Vec<_> = (0..20).map(one).collect();
-        let (tokens, seconds) = full(&answers, 2).unwrap();
-        // From the second first token, at 0.5 s, to the 18th, at 8.5 s.
-        assert!(
-            (seconds - 8.0).abs() < 1e-9 && (tokens - 2.0 * 11.0 * 8.0).abs() < 1e-6,
-            "{tokens}"
-        );
-        assert_eq!(full(&answers, 10), None);
-        assert_eq!(full(&answers, 0), None);
+        let (tokens, seconds) = steady(&answers, 2).unwrap();
+        // From the second first token, at 0.5 s, to the end of the 17th answer, at 9 s.
+        assert!((seconds - 8.5).abs() < 1e-9, "{seconds}");
+        assert!((tokens - 2.0 * 11.0 * 8.5).abs() < 1e-6, "{tokens}");
+        assert_eq!(steady(&answers, 19), None);
+        assert_eq!(steady(&answers, 0), None);
     }
 }

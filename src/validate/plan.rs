@@ -32,7 +32,8 @@ impl Plan {
     /// # Errors
     /// Why the record cannot be run.
     pub fn of(record: &Record) -> Result<Self, Skip> {
-        let completed = mlenergy::completed(record);
+        let full_at = mlenergy::places(record);
+        let completed = mlenergy::completed(record)?;
         let record = completed.as_ref().unwrap_or(record);
         let mut assumed = Vec::new();
         engine::check(record)?;
@@ -82,13 +83,12 @@ impl Plan {
             }
             None if adapters::are_listed(record) => adapters::workload(record, &mut assumed)?,
             None if cluster.lora.is_some() => return Err(skip::LORA),
-            None if mlenergy::is_of(record) => mlenergy::workload(record, &mut assumed)?,
+            None if mlenergy::is_of(record) => mlenergy::workload(record, full_at, &mut assumed)?,
             None => workload::workload(record, &model, &mut assumed)?,
         };
         let requests = shared.map(|shared| shared.requests(Seed::default()));
         fields::check(record)?;
         let mut measured = measured::metrics(record);
-        let full_at = mlenergy::places(record);
         if full_at.is_some() {
             measured.retain(|(key, _)| mlenergy::is_compared(*key));
         }

@@ -116,7 +116,7 @@ fn simulated(
     let mut recorder = Recorder::default();
     let mut caution = Caution::new(scenario, costs.clone());
     let counts = observe(scenario, &costs, requests, &mut (&mut recorder, &mut caution))?;
-    Ok((report(&recorder, scenario, full_at), caution.warnings(scenario, &counts)))
+    Ok((report(&recorder, scenario, full_at)?, caution.warnings(scenario, &counts)))
 }
 
 fn figures_of(
@@ -127,16 +127,20 @@ fn figures_of(
     let costs = crate::sim::step_times(scenario).map_err(|error| refused(&error))?;
     let mut recorder = Recorder::default();
     observe(scenario, &costs, requests, &mut recorder)?;
-    Ok(report(&recorder, scenario, full_at).summary)
+    Ok(report(&recorder, scenario, full_at)?.summary)
 }
 
 /// The figures of a run, or of the time in which so many requests ran at a time.
-fn report(recorder: &Recorder, scenario: &Scenario, full_at: Option<u32>) -> BenchReport {
+fn report(
+    recorder: &Recorder,
+    scenario: &Scenario,
+    full_at: Option<u32>,
+) -> Result<BenchReport, Skip> {
     let mut report = BenchReport::new(recorder, scenario);
     if let Some(places) = full_at {
-        mlenergy::narrow(&mut report.summary, &recorder.requests, places);
+        mlenergy::narrow(&mut report.summary, &recorder.requests, places)?;
     }
-    report
+    Ok(report)
 }
 
 fn refused(error: &impl ToString) -> Skip {

@@ -39,11 +39,15 @@ const WITHOUT_SORT: EngineVersion = EngineVersion::new(0, 17);
 const SEGMENTED_FROM_ROWS: u32 = 128;
 
 impl SamplerKernels {
+    /// Whether they sort all logits.
+    pub(crate) fn sorts(self, version: EngineVersion) -> bool {
+        self == Self::Native && version < WITHOUT_SORT
+    }
+
     /// The most that it allocates at once for so many rows of logits.
     pub(super) fn bytes(self, version: EngineVersion, rows: u32, vocab: u32) -> Bytes {
         let logits = 4.0 * f64::from(rows) * f64::from(vocab);
-        let sorts = self == Self::Native && version < WITHOUT_SORT;
-        let copies = match (self, sorts) {
+        let copies = match (self, self.sorts(version)) {
             (Self::Absent, _) => 0.0,
             (_, false) => 3.5,
             (_, true) if rows >= SEGMENTED_FROM_ROWS => 9.5,

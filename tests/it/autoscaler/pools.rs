@@ -117,9 +117,10 @@ fn a_machine_that_takes_the_place_of_a_slow_one_is_not_slow() {
         "[[faults]]\ntype = 'slow_link'\nreplica = 2\nat_s = 0.0\nfor_s = 1e4\nshare = 0.25\n";
     let ((ups, loading_s), (slow_ups, slow_loading_s)) = (of(""), of(slow));
     assert!(ups > 4 && slow_ups > 4, "{ups} and {slow_ups}");
-    // Four times as long if all of them were slow, and longer than else as the first one is.
+    // Longer than without the fault, as the first machine is slow: by 3 in 5 at most, as there are five and more. If all
+    // were slow, it would be four times as long.
     assert!(slow_loading_s > loading_s, "{slow_loading_s} and {loading_s}");
-    assert!(slow_loading_s < 2.0 * loading_s, "{slow_loading_s} and {loading_s}");
+    assert!(slow_loading_s < 1.7 * loading_s, "{slow_loading_s} and {loading_s}");
 }
 
 proptest! {

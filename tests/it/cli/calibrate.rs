@@ -244,12 +244,18 @@ fn a_calibration_whose_parameters_are_none_is_refused_with_its_name() {
 
 #[test]
 fn a_path_that_a_calibration_misspells_is_not_blamed_on_the_scenario() {
-    let misspelt = calibrated(1.0, 1000.0, "").replace("base_us", "bas_us");
-    let cli = Cli::new().file("s.toml", scenario(1.0)).file("c.toml", misspelt);
-    let ran = cli.words("run s.toml --no-files --calibration c.toml").expect_exit(2);
-    ran.stdout_is_empty().stderr_has(
-        "error: s.toml: calibration: cluster.step_time.bas_us: unknown key `bas_us`; did you mean `base_us`?",
-    );
+    for (wrong, told) in [
+        (
+            "step_time.bas_us",
+            "cluster.step_time.bas_us: unknown key `bas_us`; did you mean `base_us`?",
+        ),
+        ("steptime.base_us", "cluster.steptime: unknown key `steptime`; did you mean `step_time`?"),
+    ] {
+        let misspelt = calibrated(1.0, 1000.0, "").replace("step_time.base_us", wrong);
+        let cli = Cli::new().file("s.toml", scenario(1.0)).file("c.toml", misspelt);
+        let ran = cli.words("run s.toml --no-files --calibration c.toml").expect_exit(2);
+        ran.stdout_is_empty().stderr_has(&format!("error: s.toml: calibration: {told}"));
+    }
 }
 
 const ELSEWHERE: &str = "[made_on]\nmodels = [\"Qwen/Qwen3-8B\"]\ngpus = [\"A100-SXM4-80GB\"]\n\
