@@ -86,7 +86,7 @@ impl WorkloadConfig {
         }
     }
 
-    /// So many requests at once, of a token each: for requests that are not drawn.
+    /// So many requests at once, of a token each: for requests that are not drawn, and for the rest of a workload.
     pub(crate) fn at_once(num_requests: Option<u32>) -> Self {
         Self {
             num_requests,

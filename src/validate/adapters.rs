@@ -98,9 +98,7 @@ pub(super) fn workload(
     let requests = (expected + DEVIATIONS * expected.sqrt()).ceil() as u32 + 1;
     assumed.push("arrivals: another draw of the same process");
     Ok(WorkloadConfig {
-        num_requests: None,
         duration_s: Some(window_s),
-        tool_seed: None,
         arrivals: ArrivalConfig::Poisson { rate_per_s },
         lengths: lengths(record, requests, means, assumed)?,
         content: ContentConfig::Unique {},
@@ -109,15 +107,12 @@ pub(super) fn workload(
             popularity: AdapterPopularity::Weights {},
             drift: None,
         }),
-        early_stop: Vec::new(),
-        classes: Vec::new(),
-        sessions: None,
-        warm_up: None,
         client: ClientConfig {
             stop_after_s: Some(window_s),
             ports: Some(PortsConfig::default()),
             ..ClientConfig::default()
         },
+        ..WorkloadConfig::at_once(None)
     })
 }
 

@@ -458,6 +458,7 @@ fn is_default_attention(name: &str, record: &Record, gpu: &GpuSpec) -> bool {
     name.eq_ignore_ascii_case(default)
 }
 
-fn normal(flag: &str) -> String {
+/// The name of a flag with its words joined by `_`, however a record joins them.
+pub(super) fn normal(flag: &str) -> String {
     flag.trim_start_matches('-').replace('-', "_")
 }

@@ -9,8 +9,8 @@ use super::skip::Skip;
 use super::workload::{Means, is_blis, is_inferencex, is_sglang, is_vllm_bench, tool_seed};
 use crate::model::ModelSpec;
 use crate::scenario::{
-    ArrivalConfig, ClientConfig, ContentConfig, LengthConfig, RowOrder, SglangRandomConfig,
-    Vllm2024RandomConfig, VllmRandomConfig, WorkloadConfig,
+    ContentConfig, LengthConfig, RowOrder, SglangRandomConfig, Vllm2024RandomConfig,
+    VllmRandomConfig, WorkloadConfig,
 };
 use crate::workload::Workload;
 
@@ -181,18 +181,10 @@ fn accept(
 /// Prompt and answer tokens of all requests of a draw.
 fn totals(lengths: &LengthConfig, requests: u32, seed: u32) -> (u64, u64) {
     let config = WorkloadConfig {
-        num_requests: Some(requests),
-        duration_s: None,
         tool_seed: Some(seed),
-        arrivals: ArrivalConfig::AllAtOnce {},
         lengths: lengths.clone(),
         content: ContentConfig::Unique {},
-        adapters: None,
-        early_stop: Vec::new(),
-        classes: Vec::new(),
-        sessions: None,
-        warm_up: None,
-        client: ClientConfig::default(),
+        ..WorkloadConfig::at_once(Some(requests))
     };
     let drawn = Workload::open(&config, crate::rng::Seed::default(), None);
     let requests = drawn.into_iter().flatten().flatten();

@@ -8,13 +8,14 @@
 
 use serde_json::{Value, json};
 
+use super::flags;
 use super::record::{Record, count, is_unlimited, number};
 use super::skip::Skip;
 use crate::metrics::RequestRecord;
 use crate::metrics::bench::{BenchSummary, Figure, MetricKey};
 use crate::scenario::{
-    ArrivalConfig, ClientConfig, ClusterConfig, Communication, ContentConfig, LengthConfig,
-    Sampler, StepTimeConfig, TokenDistribution, WorkloadConfig,
+    ClusterConfig, Communication, LengthConfig, Sampler, StepTimeConfig, TokenDistribution,
+    WorkloadConfig,
 };
 
 /// A data set of the benchmark whose prompts are known about.
@@ -113,7 +114,7 @@ pub(super) fn completed(record: &Record) -> Result<Option<Record>, Skip> {
             return Err(Skip::Contradiction(what));
         }
         Some(places) if ranks > 1 => {
-            whole.engine_flags.retain(|name, _| !is_named(name, PLACES));
+            whole.engine_flags.retain(|name, _| flags::normal(name) != flags::normal(PLACES));
             whole.engine_flags.insert(PLACES.to_owned(), json!(places / ranks));
         }
         _ => {}
@@ -141,11 +142,8 @@ pub(super) fn places(record: &Record) -> Option<u32> {
 
 /// A flag of a record, however its words are joined.
 fn flag<'a>(record: &'a Record, name: &str) -> Option<&'a Value> {
-    record.engine_flags.iter().find(|(key, _)| is_named(key, name)).map(|(_, value)| value)
-}
-
-fn is_named(key: &str, name: &str) -> bool {
-    key.trim_start_matches('-').replace('_', "-") == name
+    let is_it = |(key, _): &(&String, &Value)| flags::normal(key) == flags::normal(name);
+    record.engine_flags.iter().find(is_it).map(|(_, value)| value)
 }
 
 /// Tells how long steps take where tokens are drawn as its requests ask, with top-p of 0.95, if a record is of this
@@ -156,7 +154,7 @@ pub(super) fn complete(
     assumed: &mut Vec<&'static str>,
 ) {
     if is_of(record) {
-        assumed.push(FLAGS_ASSUMED);
+        assumed.extend(record.server_command.is_none().then_some(FLAGS_ASSUMED));
         cluster.step_time = StepTimeConfig::Auto {
             engine_version: None,
             sampler: Sampler::TopPTopK,
@@ -167,7 +165,7 @@ pub(super) fn complete(
     }
 }
 
-/// The questions of the task, as often as they are sent to a server that runs so many at a time.
+/// The prompts of the task, as often as they are sent to a server that runs so many at a time.
 pub(super) fn workload(
     record: &Record,
     places: Option<u32>,
@@ -193,10 +191,6 @@ pub(super) fn workload(
     let variance = task.spread.mul_add(task.spread, 1.0).ln();
     assumed.push(LENGTHS_ASSUMED);
     Ok(WorkloadConfig {
-        num_requests: Some(task.prompts * repeats),
-        duration_s: None,
-        tool_seed: None,
-        arrivals: ArrivalConfig::AllAtOnce {},
         lengths: LengthConfig::Sampled {
             input_tokens: TokenDistribution::Fixed { tokens: task.prompt_tokens },
             output_tokens: TokenDistribution::LogNormal {
@@ -206,17 +200,11 @@ pub(super) fn workload(
                 max_tokens: task.most_output,
             },
         },
-        content: ContentConfig::default(),
-        adapters: None,
-        early_stop: Vec::new(),
-        classes: Vec::new(),
-        sessions: None,
-        warm_up: None,
-        client: ClientConfig::default(),
+        ..WorkloadConfig::at_once(Some(task.prompts * repeats))
     })
 }
 
-/// What of the figures of a record is of the time in which the server is full and can be told of a simulation.
+/// Whether a figure of the benchmark is one of the steady state that a simulation has too.
 pub(super) fn is_compared(key: MetricKey) -> bool {
     key == MetricKey::Figure(Figure::OutputThroughput)
 }
@@ -274,6 +262,7 @@ fn steady(answers: &[Answer], places: usize) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::EngineConfig;
     use crate::validate::Plan;
 
     fn record(change: impl FnOnce(&mut Value)) -> Record {
@@ -297,7 +286,7 @@ mod tests {
         let plan = Plan::of(&record(|_| ())).unwrap();
         let cluster = &plan.scenario.cluster;
         assert_eq!((cluster.tensor_parallel_size, cluster.data_parallel_size), (4, 1));
-        let crate::scenario::EngineConfig::VllmV1(engine) = &cluster.engine else { panic!() };
+        let EngineConfig::VllmV1(engine) = &cluster.engine else { panic!() };
         assert_eq!(engine.start_up.version.as_deref(), Some(VERSION));
         assert_eq!(engine.max_num_batched_tokens, Some(BATCHED_TOKENS));
         assert!(engine.async_scheduling && engine.max_model_len == Some(40_960));
@@ -306,7 +295,7 @@ mod tests {
         assert_eq!(names, [MetricKey::Figure(Figure::OutputThroughput)]);
         let ranks = Plan::of(&record(|of| of["parallel"]["dp"] = json!(4))).unwrap();
         let cluster = &ranks.scenario.cluster;
-        let crate::scenario::EngineConfig::VllmV1(engine) = &cluster.engine else { panic!() };
+        let EngineConfig::VllmV1(engine) = &cluster.engine else { panic!() };
         assert_eq!((cluster.data_parallel_size, engine.max_num_seqs), (4, Some(4)));
         assert_eq!(ranks.full_at, Some(16));
     }

@@ -59,21 +59,13 @@ impl SharedPrompts {
     /// The same load without what prompts share.
     pub(super) fn workload(&self) -> WorkloadConfig {
         WorkloadConfig {
-            num_requests: Some(self.requests),
-            duration_s: None,
-            tool_seed: None,
             arrivals: ArrivalConfig::Poisson { rate_per_s: self.rate_per_s },
             lengths: LengthConfig::Fixed {
                 input_tokens: self.prompt_tokens,
                 output_tokens: self.output_tokens,
             },
             content: ContentConfig::Unique {},
-            adapters: None,
-            early_stop: Vec::new(),
-            classes: Vec::new(),
-            sessions: None,
-            warm_up: None,
-            client: crate::scenario::ClientConfig::default(),
+            ..WorkloadConfig::at_once(Some(self.requests))
         }
     }
 

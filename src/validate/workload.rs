@@ -7,7 +7,7 @@ use super::lengths::lengths;
 use super::record::{Record, count, is_unlimited, number, shown};
 use super::skip::Skip;
 use crate::model::ModelSpec;
-use crate::scenario::{ArrivalConfig, ClientConfig, ContentConfig, WorkloadConfig};
+use crate::scenario::{ArrivalConfig, ClientConfig, WorkloadConfig};
 use serde_json::Value;
 
 /// Settings of a workload that are used, or that say the same as others, or nothing about results.
@@ -89,18 +89,12 @@ pub(super) fn workload(
     }
     let max_concurrency = max_concurrency(record)?.or(is_blis(record).then_some(BLIS_IN_FLIGHT));
     Ok(WorkloadConfig {
-        num_requests: duration_s.is_none().then_some(requests),
         duration_s,
         tool_seed: Some(tool_seed(record)),
         arrivals,
         lengths,
-        content: ContentConfig::default(),
-        adapters: None,
-        early_stop: Vec::new(),
-        classes: Vec::new(),
-        sessions: None,
-        warm_up: None,
         client: ClientConfig { max_concurrency, ..ClientConfig::default() },
+        ..WorkloadConfig::at_once(duration_s.is_none().then_some(requests))
     })
 }
 
