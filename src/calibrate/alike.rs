@@ -162,7 +162,8 @@ fn kernels() -> Vec<Parameter> {
     .to_vec()
 }
 
-fn all() -> Vec<Parameter> {
+/// All that is fitted, by what is expected of it.
+pub(super) fn all() -> Vec<Parameter> {
     [host(), kernels()].concat()
 }
 

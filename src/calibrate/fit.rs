@@ -45,10 +45,29 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn observations(&self) -> Vec<Observation> {
-        let all = self.measured.iter();
-        all.filter_map(|(key, value)| Observation::new(*key, *value, self.scatter)).collect()
+    pub(super) fn observed(&self) -> Observed<'_> {
+        let observations = Observation::all(&self.measured, self.scatter);
+        let keys: Vec<MetricKey> = observations.iter().map(|one| one.key).collect();
+        let figures = move |values: &[f64]| {
+            let summary = (self.simulate)(values)?;
+            Some(keys.iter().map(|key| summary.metric(*key)).collect())
+        };
+        let (name, stranger) = (self.name.clone(), self.stranger.clone());
+        Observed { name, observations, stranger, figures: Box::new(figures) }
     }
+}
+
+/// Figures at values of the parameters, those that there are; nothing where nothing can be told.
+pub(super) type Figures<'a> = dyn Fn(&[f64]) -> Option<Vec<Option<f64>>> + Sync + 'a;
+
+/// A measured run as a fit sees it.
+pub(super) struct Observed<'a> {
+    pub(super) name: String,
+    pub(super) observations: Vec<Observation>,
+    /// As of a [`Run`].
+    pub(super) stranger: Option<String>,
+    /// The same figures as they would be.
+    pub(super) figures: Box<Figures<'a>>,
 }
 
 /// Why nothing was fitted.
@@ -173,7 +192,8 @@ impl Fit {
 /// # Errors
 /// When there is nothing to fit, nothing to fit to, or a run that cannot be simulated.
 pub fn fit(parameters: &[Parameter], runs: &[Run<'_>]) -> Result<Fit, CalibrationError> {
-    searched(parameters, runs, |bottom, figure_count, simulations| {
+    let observed: Vec<Observed<'_>> = runs.iter().map(Run::observed).collect();
+    searched(parameters, &observed, |bottom, figure_count, simulations| {
         let estimates = estimates(parameters, &bottom);
         let values: Vec<f64> = estimates.iter().map(|estimate| estimate.value).collect();
         let fitted = runs.par_iter().map(|run| figures(run, &values)).collect();
@@ -195,7 +215,7 @@ pub fn fit(parameters: &[Parameter], runs: &[Run<'_>]) -> Result<Fit, Calibratio
 /// As of [`fit`].
 pub(super) fn best(
     parameters: &[Parameter],
-    runs: &[Run<'_>],
+    runs: &[Observed<'_>],
 ) -> Result<Vec<f64>, CalibrationError> {
     searched(parameters, runs, |bottom, _, _| values(parameters, bottom.at.as_slice()))
 }
@@ -203,14 +223,13 @@ pub(super) fn best(
 /// Searches for the bottom of the squares, and tells of it, of the number of figures and of that of simulations.
 fn searched<T>(
     parameters: &[Parameter],
-    runs: &[Run<'_>],
+    runs: &[Observed<'_>],
     tell: impl FnOnce(Bottom<'_>, usize, &AtomicU64) -> T,
 ) -> Result<T, CalibrationError> {
     if parameters.is_empty() {
         return Err(CalibrationError::NoParameters);
     }
-    let observations: Vec<Vec<Observation>> = runs.iter().map(Run::observations).collect();
-    let figure_count: usize = observations.iter().map(Vec::len).sum();
+    let figure_count: usize = runs.iter().map(|run| run.observations.len()).sum();
     if figure_count == 0 {
         return Err(CalibrationError::NoFigures);
     }
@@ -221,10 +240,10 @@ fn searched<T>(
         simulations.fetch_add(runs.len() as u64, Ordering::Relaxed);
         let each: Vec<Option<Vec<f64>>> = runs
             .par_iter()
-            .zip(&observations)
-            .map(|(run, observations)| {
-                let simulated = (run.simulate)(&values)?;
-                Some(observations.iter().map(|one| one.residual(&simulated)).collect())
+            .map(|run| {
+                let figures = (run.figures)(&values)?;
+                let both = run.observations.iter().zip(figures);
+                Some(both.map(|(one, figure)| one.residual(figure)).collect())
             })
             .collect();
         let mut measured: Vec<Vec<f64>> = each.into_iter().collect::<Option<_>>()?;
@@ -234,7 +253,7 @@ fn searched<T>(
     let start = vec![0.0; parameters.len()];
     if residuals(&start).is_none() {
         let centre = values(parameters, &start);
-        let failed = runs.iter().find(|run| (run.simulate)(&centre).is_none());
+        let failed = runs.iter().find(|run| (run.figures)(&centre).is_none());
         let run = failed.map_or_else(String::new, |run| run.name.clone());
         return Err(CalibrationError::Unsimulable { run });
     }

@@ -10,6 +10,9 @@
 //! following, until the fit is worse by the 90 % quantile of χ² with one degree of freedom. Where
 //! the runs are fitted worse than their noise, all intervals widen accordingly.
 //!
+//! Fits of many servers to published runs ask the same runs again and again. They go by what a few simulations of each run
+//! tell of every parameter ([`Servers`]).
+//!
 //! ```no_run
 //! use servecast::calibrate::{Calibration, Question};
 //! use servecast::load::Listener;
@@ -36,6 +39,7 @@ mod observation;
 pub mod probe;
 mod profile;
 mod question;
+mod response;
 mod servers;
 mod strangers;
 mod surface;

@@ -1,6 +1,6 @@
 //! What was measured, and how well it can be known.
 
-use crate::metrics::bench::{BenchSummary, Figure, Latency, MetricKey, Statistic};
+use crate::metrics::bench::{Figure, Latency, MetricKey, Statistic};
 
 /// A figure of a measured run that takes part in a fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,9 +27,14 @@ impl Observation {
         (measured.is_finite() && measured > 0.0).then_some(Self { key, measured, noise })
     }
 
+    /// Those of the figures of a run that take part, in their order.
+    pub(super) fn all(measured: &[(MetricKey, f64)], scatter: f64) -> Vec<Self> {
+        measured.iter().filter_map(|(key, value)| Self::new(*key, *value, scatter)).collect()
+    }
+
     /// ln(simulated / measured) in standard deviations.
-    pub fn residual(&self, simulated: &BenchSummary) -> f64 {
-        match simulated.metric(self.key) {
+    pub fn residual(&self, simulated: Option<f64>) -> f64 {
+        match simulated {
             Some(value) if value.is_finite() && value > 0.0 => {
                 ((value / self.measured).ln() / self.noise).clamp(-MISSING, MISSING)
             }

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::alike::{Fit, Known, Server, Witness};
-use super::fit::{CalibrationError, Run, best};
-use super::observation::noise;
+use rayon::prelude::*;
+
+use super::alike::{self, Fit, Known, Server, Witness};
+use super::fit::{CalibrationError, Observed, best};
+use super::observation::Observation;
+use super::response::Response;
 use super::short;
 use crate::calibration::{Expected, Parameter};
 use crate::load::{self, Listener, Note, Override};
-use crate::metrics::bench::Tool;
+use crate::metrics::bench::MetricKey;
 use crate::profiles;
 use crate::resolved::Scenario;
 use crate::scenario::{ScenarioFile, ServerHost, StepTimeConfig};
@@ -38,19 +41,27 @@ impl Servers {
         let asked: BTreeSet<Server> =
             wanted.records.iter().filter_map(plan).map(|(known, _)| known.server).collect();
         let tell = |text: String| listener.tell(&Note::Remark(text));
+        let fits: BTreeMap<Server, Vec<Fit>> =
+            asked.into_iter().map(|server| (server.clone(), server.fits(&known))).collect();
+        let seen: BTreeSet<usize> =
+            fits.values().flatten().flat_map(|fit| &fit.runs).map(|run| run.at).collect();
+        tell(format!("{} runs to calibrate on", seen.len()));
+        let told: BTreeMap<usize, Told> = seen
+            .into_par_iter()
+            .filter_map(|at| Some((at, Told::of(&plans[at], &wanted.overrides)?)))
+            .collect();
         // A fit is another one where the same runs are of other servers, or where it begins elsewhere.
         let mut done: Vec<(Fit, Found, Found)> = Vec::new();
         let mut calibrated = Self::default();
-        for server in asked {
+        for (server, fits) in fits {
             let mut found = Found::new();
-            let fits = server.fits(&known);
             for step in &fits {
                 let is_same =
                     |(one, before, _): &&(Fit, Found, Found)| one == step && *before == found;
                 let values = if let Some((.., values)) = done.iter().find(is_same) {
                     values.clone()
                 } else {
-                    let values = fitted(step, &plans, &found, &wanted.overrides, tell)?;
+                    let values = fitted(step, &told, &found, &wanted.overrides, tell)?;
                     done.push((step.clone(), found.clone(), values.clone()));
                     values
                 };
@@ -132,35 +143,29 @@ fn expected(path: &str, file: &ScenarioFile) -> f64 {
 /// What is found when parameters that are expected where they were found before are fitted to some runs.
 fn fitted(
     step: &Fit,
-    plans: &[Plan],
+    told: &BTreeMap<usize, Told>,
     before: &Found,
     overrides: &[Override],
     tell: impl Fn(String),
 ) -> Result<Found, CalibrationError> {
     let mut parameters = step.parameters.clone();
-    let plans: Vec<(&Plan, &Witness)> = step.runs.iter().map(|run| (&plans[run.at], run)).collect();
+    let runs: Vec<(&Told, &Witness)> =
+        step.runs.iter().filter_map(|run| Some((told.get(&run.at)?, run))).collect();
     // What was overridden stays.
     let is_overridden = |path: &String| overrides.iter().any(|given| given.path == *path);
     parameters.retain(|one| !is_overridden(&one.path));
-    parameters.retain(|one| plans.iter().any(|(plan, _)| concerns(&one.path, &plan.scenario)));
+    parameters.retain(|one| runs.iter().any(|(told, _)| told.response.has(&one.path)));
     for parameter in &mut parameters {
         let (Expected::Factor { centre, .. } | Expected::Amount { centre, .. }) =
             &mut parameter.expected;
         *centre = before.get(&parameter.path).copied().unwrap_or(*centre);
     }
-    // What was found before and is not looked for now holds as it is.
-    let is_free = |path: &String| step.parameters.iter().any(|one| one.path == *path);
-    let kept: Found = before
-        .iter()
-        .filter(|(path, _)| !is_free(path) && !is_overridden(path))
-        .map(|(path, value)| (path.clone(), *value))
-        .collect();
-    let runs = plans.iter().filter_map(|plan| run(*plan, &parameters, (&kept, overrides)));
-    let runs: Vec<Run<'_>> = runs.collect();
     if runs.is_empty() || parameters.is_empty() {
         tell(format!("{}: nothing to fit", step.name));
         return Ok(Found::new());
     }
+    let runs: Vec<Observed<'_>> =
+        runs.into_iter().map(|(told, run)| told.observed(run, &parameters, before)).collect();
     let values = best(&parameters, &runs)?;
     let paths = parameters.iter().map(|one| one.path.clone());
     let found: Found = paths.zip(values).collect();
@@ -168,6 +173,70 @@ fn fitted(
         found.iter().map(|(path, value)| format!("{path}={}", short(*value))).collect();
     tell(format!("{}, fitted to {} runs: {}", step.name, runs.len(), values.join(" ")));
     Ok(found)
+}
+
+/// A measured run, and what it would be at other values of the parameters.
+struct Told {
+    name: String,
+    measured: Vec<(MetricKey, f64)>,
+    response: Response,
+}
+
+impl Told {
+    /// Nothing where it cannot be simulated.
+    fn of(plan: &Plan, overrides: &[Override]) -> Option<Self> {
+        let file = load::overridden(plan.scenario.clone(), overrides).ok()?;
+        let mut parameters = alike::all();
+        parameters.retain(|one| {
+            concerns(&one.path, &file) && !overrides.iter().any(|given| given.path == one.path)
+        });
+        let keys: Vec<MetricKey> =
+            Observation::all(&plan.measured, 0.0).iter().map(|one| one.key).collect();
+        // Factors are of what is expected.
+        let factors: Vec<f64> =
+            parameters.iter().map(|one| expected(&one.path, &plan.scenario)).collect();
+        let paths: Vec<String> = parameters.iter().map(|one| one.path.clone()).collect();
+        let simulate = |values: &[f64]| {
+            let values = values.iter().zip(&factors).map(|(value, factor)| value * factor);
+            let settings: Vec<Override> =
+                paths.iter().zip(values).map(|(path, value)| Override::new(path, value)).collect();
+            let file = load::overridden(file.clone(), &settings).ok()?;
+            let scenario = Scenario::resolve(file, None).ok()?;
+            let summary = plan.figures(&scenario).ok()?;
+            keys.iter().map(|key| summary.metric(*key)).collect::<Option<Vec<f64>>>()
+        };
+        Some(Self {
+            name: plan.scenario.name.clone(),
+            measured: plan.measured.clone(),
+            response: Response::new(parameters, &simulate)?,
+        })
+    }
+
+    /// The run in a fit of some parameters, where others stay as they were found before.
+    fn observed<'a>(
+        &'a self,
+        witness: &Witness,
+        parameters: &'a [Parameter],
+        before: &'a Found,
+    ) -> Observed<'a> {
+        let told = Observation::all(&self.measured, 0.0).len();
+        // The figures of another server are off together, so that all of them tell as much as one.
+        let alike = if witness.stranger.is_some() { told.max(1) } else { 1 };
+        let scatter = witness.scatter * (alike as f64).sqrt();
+        let figures = move |values: &[f64]| {
+            let of = |path: &str| {
+                let free = parameters.iter().position(|one| one.path == path);
+                free.map(|index| values[index]).or_else(|| before.get(path).copied())
+            };
+            Some(self.response.at(&of).into_iter().map(Some).collect())
+        };
+        Observed {
+            name: self.name.clone(),
+            observations: Observation::all(&self.measured, scatter),
+            stranger: witness.stranger.clone(),
+            figures: Box::new(figures),
+        }
+    }
 }
 
 /// A record that can be simulated without adapters, whose constants are their own.
@@ -187,43 +256,4 @@ fn state(record: &Record, file: &mut ScenarioFile) {
     if let Some((class, calibration)) = class.zip(file.cluster.step_time.calibration_mut()) {
         *calibration = class.prior().factors;
     }
-}
-
-/// A record as a run to fit; nothing where it cannot be simulated.
-fn run<'a>(
-    (plan, witness): (&'a Plan, &Witness),
-    parameters: &'a [Parameter],
-    (kept, overrides): (&Found, &[Override]),
-) -> Option<Run<'a>> {
-    let fixed = settings(kept.iter(), &plan.scenario);
-    let overridden = [&fixed, overrides].concat();
-    let file = load::overridden(plan.scenario.clone(), &overridden).ok()?;
-    // Factors are of what is expected, whatever was found before.
-    let of_expected =
-        |one: &Parameter| concerns(&one.path, &file).then(|| expected(&one.path, &plan.scenario));
-    let factors: Vec<Option<f64>> = parameters.iter().map(of_expected).collect();
-    let simulate = move |values: &[f64]| {
-        let values = parameters.iter().zip(values).zip(&factors);
-        let settings: Vec<Override> = values
-            .filter_map(|((parameter, value), factor)| {
-                Some(Override::new(&parameter.path, value * (*factor)?))
-            })
-            .collect();
-        let file = load::overridden(file.clone(), &settings).ok()?;
-        let scenario = Scenario::resolve(file, None).ok()?;
-        plan.figures(&scenario).ok()
-    };
-    let centre: Vec<f64> = parameters.iter().map(|p| p.expected.value(0.0)).collect();
-    simulate(&centre)?;
-    // The figures of another server are off together, so that all of them tell as much as one.
-    let told = || plan.measured.iter().filter(|(key, _)| noise(*key).is_some()).count();
-    let alike = if witness.stranger.is_some() { told().max(1) } else { 1 };
-    Some(Run {
-        name: plan.scenario.name.clone(),
-        tool: Tool::Vllm,
-        measured: plan.measured.clone(),
-        scatter: witness.scatter * (alike as f64).sqrt(),
-        stranger: witness.stranger.clone(),
-        simulate: Box::new(simulate),
-    })
 }
