@@ -35,25 +35,20 @@ pub struct Run<'a> {
     pub tool: Tool,
     /// What was measured.
     pub measured: Vec<(MetricKey, f64)>,
-    /// How far servers of its kind differ beside what is fitted, as a share; 0 for one server.
-    pub scatter: f64,
-    /// The server that it is of, if that is not the one whose parameters are fitted: it counts for less where it is
-    /// far off.
-    pub stranger: Option<String>,
     /// Its simulation.
     pub simulate: Box<Simulate<'a>>,
 }
 
 impl Run<'_> {
     pub(super) fn observed(&self) -> Observed<'_> {
-        let observations = Observation::all(&self.measured, self.scatter);
+        let observations = Observation::all(&self.measured, 0.0);
         let keys: Vec<MetricKey> = observations.iter().map(|one| one.key).collect();
         let figures = move |values: &[f64]| {
             let summary = (self.simulate)(values)?;
             Some(keys.iter().map(|key| summary.metric(*key)).collect())
         };
-        let (name, stranger) = (self.name.clone(), self.stranger.clone());
-        Observed { name, observations, stranger, figures: Box::new(figures) }
+        let name = self.name.clone();
+        Observed { name, observations, stranger: None, figures: Box::new(figures) }
     }
 }
 
@@ -64,7 +59,8 @@ pub(super) type Figures<'a> = dyn Fn(&[f64]) -> Option<Vec<Option<f64>>> + Sync 
 pub(super) struct Observed<'a> {
     pub(super) name: String,
     pub(super) observations: Vec<Observation>,
-    /// As of a [`Run`].
+    /// The server that it is of, if that is not the one whose parameters are fitted: it counts for less where it is
+    /// far off.
     pub(super) stranger: Option<String>,
     /// The same figures as they would be.
     pub(super) figures: Box<Figures<'a>>,

@@ -161,8 +161,6 @@ impl MeasuredRun {
             name: self.name.clone(),
             tool: self.tool,
             measured: self.measured.clone(),
-            scatter: 0.0,
-            stranger: None,
             simulate: Box::new(move |values| self.summary(parameters, values)),
         }
     }

@@ -57,6 +57,11 @@ impl Response {
         Some(Self { parameters, centre, moved })
     }
 
+    /// How many figures it tells.
+    pub(super) fn figures(&self) -> usize {
+        self.centre.len()
+    }
+
     /// Whether its figures hang on a parameter.
     pub(super) fn has(&self, path: &str) -> bool {
         self.parameters.iter().any(|one| one.path == path)

@@ -219,9 +219,8 @@ impl Told {
         parameters: &'a [Parameter],
         before: &'a Found,
     ) -> Observed<'a> {
-        let told = Observation::all(&self.measured, 0.0).len();
         // The figures of another server are off together, so that all of them tell as much as one.
-        let alike = if witness.stranger.is_some() { told.max(1) } else { 1 };
+        let alike = if witness.stranger.is_some() { self.response.figures().max(1) } else { 1 };
         let scatter = witness.scatter * (alike as f64).sqrt();
         let figures = move |values: &[f64]| {
             let of = |path: &str| {

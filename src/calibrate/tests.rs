@@ -36,8 +36,6 @@ fn run<'a>(
         name: "run".to_owned(),
         tool: Tool::Vllm,
         measured,
-        scatter: 0.0,
-        stranger: None,
         simulate: Box::new(move |values| Some(simulate(values))),
     }
 }
@@ -131,8 +129,6 @@ fn a_run_that_cannot_be_simulated_is_named() {
         name: "broken".to_owned(),
         tool: Tool::Vllm,
         measured: measured(&law(0.1, 0.01, 5), &ALL),
-        scatter: 0.0,
-        stranger: None,
         simulate: Box::new(|_| None),
     }];
     let error = fit(&parameters, &runs).unwrap_err();
