@@ -37,7 +37,19 @@ pub(super) fn resolve(
 /// # Errors
 /// Every rule that it breaks, and files that cannot be read.
 pub fn resolved(file: ScenarioFile, folder: &Path) -> Result<Scenario, LoadError> {
-    of_file(("scenario", &[]), file, folder, Unstated::Bare).map(|loaded| loaded.scenario)
+    resolved_for(file, folder, Unstated::Bare)
+}
+
+/// As [`resolved`], with servers like this where the scenario says nothing of them.
+///
+/// # Errors
+/// As of [`resolved`].
+pub fn resolved_for(
+    file: ScenarioFile,
+    folder: &Path,
+    server: Unstated,
+) -> Result<Scenario, LoadError> {
+    of_file(("scenario", &[]), file, folder, server).map(|loaded| loaded.scenario)
 }
 
 /// A scenario with overrides, read again so that every rule of the file format holds.

@@ -1,5 +1,7 @@
 //! Scenarios to figures. Runs know nothing of one another, so threads change nothing but the time.
 
+use std::path::Path;
+
 use super::case::Case;
 use super::plan::Plan;
 use super::record::Record;
@@ -8,10 +10,11 @@ use super::score::{Outcome, RunScore};
 use super::skip::Skip;
 use super::{inferencex, mlenergy};
 use crate::cost::StepTime;
+use crate::load::{self, LoadError};
 use crate::metrics::bench::{BenchSummary, Comparison, ComparisonRow, Tool};
 use crate::metrics::{BenchReport, Caution, Recorder, Warnings, interval_of, tails_of};
 use crate::request::Request;
-use crate::resolved::{OwnFiles, Scenario, ScenarioError, ServerClass, Unstated};
+use crate::resolved::{Scenario, ServerClass, Unstated};
 use crate::scenario::ScenarioFile;
 use crate::sim::{Counts, Requests, Separable, Source};
 use crate::threads;
@@ -39,8 +42,7 @@ fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     let plan = Plan::of(record)?;
     let mut file = adjust(record, plan.scenario.clone()).map_err(Skip::Scenario)?;
     inferencex::tell_tuned(record, &mut file);
-    let own = OwnFiles::default();
-    let scenario = Scenario::resolve_with(file, &own, Unstated::TYPICAL);
+    let scenario = load::resolved_for(file, Path::new(""), Unstated::TYPICAL);
     let scenario = scenario.map_err(|error| broken(&error))?;
     let class = scenario.first().server_class;
     let is_expected = scenario.first().class.is_some();
@@ -175,8 +177,14 @@ fn run_source(
 }
 
 /// A broken rule without its numbers, so that equal reasons are counted together.
-fn broken(error: &ScenarioError) -> Skip {
-    let problem = error.lines("; ");
+fn broken(error: &LoadError) -> Skip {
+    let problem = match error {
+        LoadError::Settings(broken) => {
+            let problems = broken.0.iter().map(|one| one.problem.to_string());
+            problems.collect::<Vec<_>>().join("; ")
+        }
+        other => other.to_string(),
+    };
     Skip::Scenario(if problem.contains("does not fit") {
         "does not fit in GPU memory".to_owned()
     } else {
