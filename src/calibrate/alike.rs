@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::calibration::Parameter;
+use crate::profiles;
 use crate::scenario::{EngineConfig, ScenarioFile};
 
 /// Runs that a fit looks at, a few of each family: more tell little more.
@@ -47,10 +48,13 @@ impl Server {
             (0..known.len()).filter(is_alike).collect()
         };
         let of_source = format!("{engine}, {source}");
-        // A host is that of all models; kernels may be a model's own.
+        let models = if self.has_experts() { "mixtures of experts" } else { "dense models" };
+        let is_of_kind =
+            |other: &Self| other.gpu == *gpu && other.has_experts() == self.has_experts();
+        // All models share the host, those of one kind the kernels; one model may have some of its own.
         let steps = [
             (of_source.clone(), among(&|_| true), host()),
-            (format!("{of_source} on {gpu}"), among(&|other| other.gpu == *gpu), all()),
+            (format!("{of_source} on {gpu}, {models}"), among(&is_of_kind), all()),
             (self.to_string(), among(&|other| other == self), all()),
         ];
         let steps = steps.into_iter().filter(|(_, runs, ..)| !runs.is_empty());
@@ -64,6 +68,11 @@ impl Server {
         // The same runs would tell the same again, and count twice.
         fits.dedup_by(|near, far| near.runs == far.runs && near.parameters == far.parameters);
         fits
+    }
+
+    /// Whether its model is a mixture of experts, as far as that is known.
+    fn has_experts(&self) -> bool {
+        profiles::model(&self.model).is_some_and(|model| model.experts().is_some())
     }
 
     /// How far each run may be off, as a share. All runs of another server tell of it as much as one does: what is
@@ -105,6 +114,32 @@ pub(super) struct Fit {
     pub(super) name: String,
     pub(super) runs: Vec<Witness>,
     pub(super) parameters: Vec<Parameter>,
+}
+
+impl Fit {
+    /// The runs of each of its servers, by their names; `None` is the server that is asked about.
+    pub(super) fn servers(&self) -> BTreeMap<Option<&str>, Vec<usize>> {
+        let mut servers: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
+        for run in &self.runs {
+            servers.entry(run.stranger.as_deref()).or_default().push(run.at);
+        }
+        servers
+    }
+
+    /// The same without the runs of one of its servers, to which all others are strangers.
+    pub(super) fn without(&self, server: Option<&str>) -> Self {
+        let own = self.runs.iter().filter(|run| run.stranger.is_none()).count();
+        let others = self.runs.iter().filter(|run| run.stranger.as_deref() != server);
+        let as_stranger = |run: &Witness| match &run.stranger {
+            Some(_) => run.clone(),
+            None => Witness {
+                scatter: run.scatter * (own as f64).sqrt(),
+                stranger: Some("the server asked about".to_owned()),
+                ..*run
+            },
+        };
+        Self { runs: others.map(as_stranger).collect(), ..self.clone() }
+    }
 }
 
 /// A run as it tells of a server.
@@ -199,7 +234,7 @@ mod tests {
         let (host, all) = (host().len(), all().len());
         let expected = [
             ("vLLM, lab", vec![0, 1, 2], host),
-            ("vLLM, lab on H100", vec![0, 1], all),
+            ("vLLM, lab on H100, dense models", vec![0, 1], all),
             ("vLLM, lab on H100, 8B", vec![0], all),
         ];
         let found = fits(["lab", "H100", "8B"], &runs);
@@ -208,11 +243,28 @@ mod tests {
     }
 
     #[test]
+    fn kernels_of_experts_tell_nothing_of_dense_models() {
+        let runs = [
+            known("lab", "H100", "Qwen3-8B"),
+            known("lab", "H100", "Qwen3-30B-A3B"),
+            known("lab", "H100", "gpt-oss-20b"),
+        ];
+        let (host, all) = (host().len(), all().len());
+        let expected = [
+            ("vLLM, lab", vec![0, 1, 2], host),
+            ("vLLM, lab on H100, mixtures of experts", vec![1, 2], all),
+        ];
+        let found = fits(["lab", "H100", "DeepSeek-R1"], &runs);
+        assert_eq!(found, expected.map(|(name, runs, count)| (name.to_owned(), runs, count)));
+    }
+
+    #[test]
     fn many_runs_of_another_server_tell_as_much_as_one() {
         let mut runs = vec![known("lab", "H100", "8B"); 4];
         runs.extend(vec![known("lab", "H100", "70B"); 9]);
         let fits = known("lab", "H100", "8B").server.fits(&runs);
-        let on_gpu = fits.iter().find(|fit| fit.name == "vLLM, lab on H100").expect("a fit");
+        let on_gpu =
+            fits.iter().find(|fit| fit.name == "vLLM, lab on H100, dense models").expect("a fit");
         let find = |at: usize| on_gpu.runs.iter().find(|run| run.at == at);
         let scatter = |at: usize| find(at).expect("a run").scatter;
         assert_eq!(scatter(0).to_bits(), SCATTER.to_bits());
@@ -220,6 +272,28 @@ mod tests {
         let of_other = on_gpu.runs.iter().filter(|run| run.at >= 4).map(|run| run.scatter);
         let weight: f64 = of_other.map(|scatter| scatter.powi(-2)).sum();
         assert!((weight - SCATTER.powi(-2)).abs() < 1e-9, "{weight}");
+    }
+
+    #[test]
+    fn each_server_is_left_out_and_all_others_are_strangers_to_it() {
+        let mut runs = vec![known("lab", "H100", "8B"); 2];
+        runs.extend(vec![known("lab", "H100", "70B"); 3]);
+        let fits = known("lab", "H100", "8B").server.fits(&runs);
+        let on_gpu =
+            fits.iter().find(|fit| fit.name == "vLLM, lab on H100, dense models").expect("a fit");
+        let others = "vLLM, lab on H100, 70B";
+        assert_eq!(
+            on_gpu.servers(),
+            BTreeMap::from([(None, vec![0, 1]), (Some(others), vec![2, 3, 4])])
+        );
+        for (server, left) in [(None, vec![2, 3, 4]), (Some(others), vec![0, 1])] {
+            let fit = on_gpu.without(server);
+            assert_eq!(fit.runs.iter().map(|run| run.at).collect::<Vec<_>>(), left);
+            assert!(fit.runs.iter().all(|run| run.stranger.is_some()), "{fit:?}");
+            // All runs of one tell as much as one.
+            let weight: f64 = fit.runs.iter().map(|run| run.scatter.powi(-2)).sum();
+            assert!((weight - SCATTER.powi(-2)).abs() < 1e-9, "{weight}");
+        }
     }
 
     #[test]
@@ -239,7 +313,7 @@ mod tests {
         let names = |wanted| -> Vec<String> {
             fits(wanted, &runs).into_iter().map(|(name, ..)| name).collect()
         };
-        assert_eq!(names(["lab", "H100", "8B"]), ["vLLM, lab", "vLLM, lab on H100"]);
+        assert_eq!(names(["lab", "H100", "8B"]), ["vLLM, lab", "vLLM, lab on H100, dense models"]);
         // Other parameters of them are another question.
         let alone = fits(["lab", "H100", "8B"], &runs[..1]);
         let runs_and_parameters: Vec<_> = alone.iter().map(|(_, runs, n)| (runs, *n)).collect();

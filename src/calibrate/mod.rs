@@ -43,6 +43,7 @@ mod response;
 mod servers;
 mod strangers;
 mod surface;
+mod transfer;
 
 #[cfg(test)]
 mod tests;

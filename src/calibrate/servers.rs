@@ -1,6 +1,7 @@
 //! Parameters of servers, fitted to published runs of servers like them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use rayon::prelude::*;
 
@@ -9,12 +10,12 @@ use super::fit::{CalibrationError, Observed, best};
 use super::observation::Observation;
 use super::response::Response;
 use super::short;
+use super::transfer::{self, Predicted};
 use crate::calibration::{Expected, Parameter};
 use crate::load::{self, Listener, Note, Override};
 use crate::metrics::bench::MetricKey;
-use crate::profiles;
 use crate::resolved::Scenario;
-use crate::scenario::{ScenarioFile, ServerHost, StepTimeConfig};
+use crate::scenario::{ClusterConfig, ScenarioFile, ServerHost, StepTimeConfig};
 use crate::validate::{self, Plan, Published, Record};
 
 /// Values of settings by their paths, as factors of what is expected of a server where something is.
@@ -30,7 +31,7 @@ impl Servers {
     /// hears of every fit. Of a server whose source has no runs, what is expected holds.
     ///
     /// # Errors
-    /// When no run tells a latency or a duration, or none can be simulated.
+    /// When there are runs, and none tells a latency or a duration.
     pub fn fitted(
         runs: &Published,
         wanted: &Published,
@@ -41,31 +42,52 @@ impl Servers {
         let asked: BTreeSet<Server> =
             wanted.records.iter().filter_map(plan).map(|(known, _)| known.server).collect();
         let tell = |text: String| listener.tell(&Note::Remark(text));
-        let fits: BTreeMap<Server, Vec<Fit>> =
+        let mut fits: BTreeMap<Server, Vec<Fit>> =
             asked.into_iter().map(|server| (server.clone(), server.fits(&known))).collect();
         let seen: BTreeSet<usize> =
             fits.values().flatten().flat_map(|fit| &fit.runs).map(|run| run.at).collect();
         tell(format!("{} runs to calibrate on", seen.len()));
+        let tells = |at: &usize| !Observation::all(&plans[*at].measured, 0.0).is_empty();
+        if !seen.is_empty() && !seen.iter().any(tells) {
+            return Err(CalibrationError::NoFigures);
+        }
         let told: BTreeMap<usize, Told> = seen
             .into_par_iter()
             .filter_map(|at| Some((at, Told::of(&plans[at], &wanted.overrides)?)))
             .collect();
+        for fit in fits.values_mut().flatten() {
+            fit.runs.retain(|run| told.contains_key(&run.at));
+        }
         // A fit is another one where the same runs are of other servers, or where it begins elsewhere.
-        let mut done: Vec<(Fit, Found, Found)> = Vec::new();
+        let mut done: Vec<(Fit, Found, Option<Found>)> = Vec::new();
         let mut calibrated = Self::default();
         for (server, fits) in fits {
             let mut found = Found::new();
+            let mut taken: Vec<&Fit> = Vec::new();
             for step in &fits {
-                let is_same =
-                    |(one, before, _): &&(Fit, Found, Found)| one == step && *before == found;
+                let is_same = |(one, before, _): &&(Fit, Found, Option<Found>)| {
+                    one == step && *before == found
+                };
                 let values = if let Some((.., values)) = done.iter().find(is_same) {
                     values.clone()
                 } else {
-                    let values = fitted(step, &told, &found, &wanted.overrides, tell)?;
+                    let is_taken = predicts_its_servers(step, &taken, &told, &wanted.overrides)?;
+                    let values = if is_taken {
+                        Some(fitted(step, &told, &found, &wanted.overrides, tell)?)
+                    } else {
+                        tell(format!(
+                            "{}: not fitted, as its servers do not predict each other",
+                            step.name
+                        ));
+                        None
+                    };
                     done.push((step.clone(), found.clone(), values.clone()));
                     values
                 };
-                found.extend(values);
+                if let Some(values) = values {
+                    found.extend(values);
+                    taken.push(step);
+                }
             }
             if fits.is_empty() {
                 tell(format!("{server}: no run to calibrate on"));
@@ -92,24 +114,38 @@ impl Servers {
     }
 }
 
-/// Whether a scenario hangs on a parameter.
-fn concerns(path: &str, file: &ScenarioFile) -> bool {
-    let part = path.rsplit('.').next().unwrap_or_default();
-    let has_experts =
-        || profiles::model(&file.cluster.model).is_some_and(|m| m.experts().is_some());
-    // Measured layers are not split into reading and multiplying.
-    let is_split = || {
-        Scenario::resolve(file.clone(), None).is_ok_and(|scenario| {
-            !matches!(scenario.first().cluster.step_time, StepTimeConfig::LayerTable(_))
-        })
-    };
-    match part {
-        "experts" => has_experts(),
-        "experts_compute" => has_experts() && is_split(),
-        "products_compute" => is_split(),
-        "cpu" => file.cluster.host.is_some_and(|host| host.processes().is_some()),
-        "all_reduce" => file.cluster.tensor_parallel_size.max(file.cluster.data_parallel_size) > 1,
-        _ => true,
+/// Which parameters a scenario hangs on.
+struct Concerns<'a> {
+    cluster: &'a ClusterConfig,
+    has_experts: bool,
+    /// Whether steps are split into reading and multiplying, which measured layers are not.
+    is_split: bool,
+}
+
+impl<'a> Concerns<'a> {
+    fn of(file: &'a ScenarioFile) -> Self {
+        let scenario = load::resolved(file.clone(), Path::new("")).ok();
+        let group = scenario.as_ref().map(Scenario::first);
+        let is_layers =
+            |step_time: &StepTimeConfig| matches!(step_time, StepTimeConfig::LayerTable(_));
+        Self {
+            cluster: &file.cluster,
+            has_experts: group.is_some_and(|group| group.model.experts().is_some()),
+            is_split: group.is_some_and(|group| !is_layers(&group.cluster.step_time)),
+        }
+    }
+
+    /// Whether the parameter at this path is one of them.
+    fn has(&self, path: &str) -> bool {
+        let cluster = self.cluster;
+        match path.rsplit('.').next().unwrap_or_default() {
+            "experts" => self.has_experts,
+            "experts_compute" => self.has_experts && self.is_split,
+            "products_compute" => self.is_split,
+            "cpu" => cluster.host.is_some_and(|host| host.processes().is_some()),
+            "all_reduce" => cluster.tensor_parallel_size.max(cluster.data_parallel_size) > 1,
+            _ => true,
+        }
     }
 }
 
@@ -118,7 +154,8 @@ fn settings<'a>(
     found: impl Iterator<Item = (&'a String, &'a f64)>,
     file: &ScenarioFile,
 ) -> Vec<Override> {
-    let found = found.filter(|(path, _)| concerns(path, file));
+    let concerns = Concerns::of(file);
+    let found = found.filter(|(path, _)| concerns.has(path));
     found.map(|(path, value)| Override::new(path, value * expected(path, file))).collect()
 }
 
@@ -175,6 +212,34 @@ fn fitted(
     Ok(found)
 }
 
+/// Whether the servers of a fit predict each other: each is predicted by the fits that were taken before, and by them and
+/// this one, all of them without its own runs. One server alone has nothing to say of that.
+fn predicts_its_servers(
+    step: &Fit,
+    taken: &[&Fit],
+    told: &BTreeMap<usize, Told>,
+    overrides: &[Override],
+) -> Result<bool, CalibrationError> {
+    let servers = step.servers();
+    if servers.len() < 2 {
+        return Ok(true);
+    }
+    let predicted = |(server, runs): (Option<&str>, Vec<usize>)| {
+        let mut before = Found::new();
+        for earlier in taken {
+            let values = fitted(&earlier.without(server), told, &before, overrides, |_| {})?;
+            before.extend(values);
+        }
+        let mut after = before.clone();
+        after.extend(fitted(&step.without(server), told, &before, overrides, |_| {})?);
+        let runs = runs.iter().filter_map(|at| told.get(at));
+        Ok(runs.flat_map(|run| run.predicted(&before, &after)).collect())
+    };
+    let predicted: Result<Vec<Vec<Predicted>>, CalibrationError> =
+        servers.into_par_iter().map(predicted).collect();
+    Ok(transfer::holds(&predicted?))
+}
+
 /// A measured run, and what it would be at other values of the parameters.
 struct Told {
     name: String,
@@ -183,15 +248,19 @@ struct Told {
 }
 
 impl Told {
-    /// Nothing where it cannot be simulated.
+    /// Nothing where it cannot be simulated, or tells no latency and no duration.
     fn of(plan: &Plan, overrides: &[Override]) -> Option<Self> {
         let file = load::overridden(plan.scenario.clone(), overrides).ok()?;
-        let mut parameters = alike::all();
-        parameters.retain(|one| {
-            concerns(&one.path, &file) && !overrides.iter().any(|given| given.path == one.path)
-        });
         let keys: Vec<MetricKey> =
             Observation::all(&plan.measured, 0.0).iter().map(|one| one.key).collect();
+        if keys.is_empty() {
+            return None;
+        }
+        let concerns = Concerns::of(&file);
+        let mut parameters = alike::all();
+        parameters.retain(|one| {
+            concerns.has(&one.path) && !overrides.iter().any(|given| given.path == one.path)
+        });
         // Factors are of what is expected.
         let factors: Vec<f64> =
             parameters.iter().map(|one| expected(&one.path, &plan.scenario)).collect();
@@ -201,7 +270,7 @@ impl Told {
             let settings: Vec<Override> =
                 paths.iter().zip(values).map(|(path, value)| Override::new(path, value)).collect();
             let file = load::overridden(file.clone(), &settings).ok()?;
-            let scenario = Scenario::resolve(file, None).ok()?;
+            let scenario = load::resolved(file, Path::new("")).ok()?;
             let summary = plan.figures(&scenario).ok()?;
             keys.iter().map(|key| summary.metric(*key)).collect::<Option<Vec<f64>>>()
         };
@@ -210,6 +279,20 @@ impl Told {
             measured: plan.measured.clone(),
             response: Response::new(parameters, &simulate)?,
         })
+    }
+
+    /// Its figures with what was found before a fit, and after it.
+    fn predicted(&self, before: &Found, after: &Found) -> Vec<Predicted> {
+        let with = |found: &Found| self.response.at(&|path| found.get(path).copied());
+        let observations = Observation::all(&self.measured, 0.0);
+        let both = with(before).into_iter().zip(with(after));
+        let predicted = |(one, (before, after)): (Observation, (f64, f64))| Predicted {
+            key: one.key,
+            measured: one.measured,
+            before,
+            after,
+        };
+        observations.into_iter().zip(both).map(predicted).collect()
     }
 
     /// The run in a fit of some parameters, where others stay as they were found before.
@@ -250,7 +333,7 @@ fn plan(record: &Record) -> Option<(Known, Plan)> {
 fn state(record: &Record, file: &mut ScenarioFile) {
     let mut told = file.clone();
     validate::tell_tuned(record, &mut told);
-    let Ok(scenario) = Scenario::resolve(told, None) else { return };
+    let Ok(scenario) = load::resolved(told, Path::new("")) else { return };
     let class = scenario.first().server_class;
     if let Some((class, calibration)) = class.zip(file.cluster.step_time.calibration_mut()) {
         *calibration = class.prior().factors;

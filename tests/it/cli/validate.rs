@@ -187,64 +187,135 @@ fn the_reference_runs_are_judged_by_the_goals() {
     );
 }
 
-/// What a slow host makes of short closed loops: the simulation with such a host stands for the
-/// measurement.
+/// Hosts that take 4 ms for each step, and nothing; kernels of both take what they take alone.
+#[cfg(feature = "calibrate")]
+const SLOW: &str = "cluster.step_time.calibration.per_step_us=4000";
+#[cfg(feature = "calibrate")]
+const FAST: &str = "cluster.step_time.calibration.per_step_us=0";
+
+/// A short closed loop of a model.
+#[cfg(feature = "calibrate")]
+fn closed_loop(id: &str, model: &str, [in_flight, output]: [u32; 2], metrics: &str) -> String {
+    let line = RECORD.replace('\n', " ").replace("Qwen/Qwen3-8B", model);
+    let (start, _) = line.split_once("\"metrics\"").expect("it has metrics");
+    let start = start.replace("\"num_prompts\": 4", "\"num_prompts\": 16");
+    let start = start.replace("\"output_len\": 8", &format!("\"output_len\": {output}"));
+    let start = start.replace("\"id\": \"a\"", &format!("\"id\": \"{id}\""));
+    let client = "\"client\":";
+    let start = start.replace(client, &format!("\"max_concurrency\": {in_flight}, {client}"));
+    format!("{start}\"metrics\": {metrics}}}\n")
+}
+
+/// Six closed loops of a model, whose simulation with these settings stands for the measurement.
+#[cfg(feature = "calibrate")]
+fn as_if_measured(model: &str, settings: &str) -> Vec<String> {
+    let any = r#"{"mean_ttft_ms": 1.0, "mean_tpot_ms": 1.0, "duration": 1.0}"#;
+    let cases = (0..6).map(|n| (format!("r{n}"), [1 + 5 * (n % 3), 8 + 12 * (n / 3)]));
+    let cases: Vec<(String, [u32; 2])> = cases.collect();
+    let blank = |(id, sizes): &(String, [u32; 2])| closed_loop(id, model, *sizes, any);
+    let cli = Cli::new().file("blank.jsonl", cases.iter().map(blank).collect::<String>());
+    let ran = cli.run(["validate", "--runs", "blank.jsonl", "--set", settings, "--format", "json"]);
+    let answer: serde_json::Value =
+        serde_json::from_str(&ran.expect_exit(0).stdout()).expect("it is JSON");
+    let measured = |(id, sizes): &(String, [u32; 2])| {
+        let runs = answer["runs"].as_array().expect("a list");
+        let run = runs.iter().find(|run| run["id"] == id.as_str()).expect("it ran");
+        let of = |name: &str| run["metrics"][name]["simulated"].as_f64().expect("a figure");
+        let [ttft, tpot, duration] = ["mean_ttft_ms", "mean_tpot_ms", "duration"].map(of);
+        let metrics = format!(
+            r#"{{"mean_ttft_ms": {ttft}, "mean_tpot_ms": {tpot}, "duration": {duration}}}"#
+        );
+        closed_loop(id, model, *sizes, &metrics)
+    };
+    cases.iter().map(measured).collect()
+}
+
+/// The error of the mean TPOT of the only run.
+#[cfg(feature = "calibrate")]
+fn error_of_one(ran: &super::Ran) -> f64 {
+    let answer: serde_json::Value = serde_json::from_str(&ran.stdout()).expect("it is JSON");
+    let error = &answer["runs"][0]["metrics"]["mean_tpot_ms"]["error_pct"];
+    error.as_f64().expect("a figure").abs()
+}
+
 #[cfg(feature = "calibrate")]
 #[test]
 fn what_other_servers_take_is_found_in_their_runs() {
-    const SLOW: &str = "cluster.step_time.calibration.per_step_us=4000";
-    let record = |id: &str, in_flight: u32, output: u32, metrics: &str| {
-        let line = RECORD.replace('\n', " ");
-        let (start, _) = line.split_once("\"metrics\"").expect("it has metrics");
-        let start = start.replace("\"num_prompts\": 4", "\"num_prompts\": 16");
-        let start = start.replace("\"output_len\": 8", &format!("\"output_len\": {output}"));
-        let start = start.replace("\"id\": \"a\"", &format!("\"id\": \"{id}\""));
-        let client = "\"client\":";
-        let start = start.replace(client, &format!("\"max_concurrency\": {in_flight}, {client}"));
-        format!("{start}\"metrics\": {metrics}}}\n")
-    };
-    let any = r#"{"mean_ttft_ms": 1.0, "mean_tpot_ms": 1.0, "duration": 1.0}"#;
-    let cases: Vec<(String, u32, u32)> =
-        (0..6).map(|n| (format!("r{n}"), 1 + 5 * (n % 3), 8 + 12 * (n / 3))).collect();
-    let unmeasured: String = cases.iter().map(|(id, n, o)| record(id, *n, *o, any)).collect();
-    let cli = Cli::new().file("blank.jsonl", unmeasured);
-    let ran = cli.run(["validate", "--runs", "blank.jsonl", "--set", SLOW, "--format", "json"]);
-    let answer: serde_json::Value =
-        serde_json::from_str(&ran.expect_exit(0).stdout()).expect("it is JSON");
-    let measured: Vec<String> = cases
-        .iter()
-        .map(|(id, n, o)| {
-            let runs = answer["runs"].as_array().expect("a list");
-            let run = runs.iter().find(|run| run["id"] == id.as_str()).expect("it ran");
-            let of = |name: &str| run["metrics"][name]["simulated"].as_f64().expect("a figure");
-            let [ttft, tpot, duration] = ["mean_ttft_ms", "mean_tpot_ms", "duration"].map(of);
-            let metrics = format!(
-                r#"{{"mean_ttft_ms": {ttft}, "mean_tpot_ms": {tpot}, "duration": {duration}}}"#
-            );
-            record(id, *n, *o, &metrics)
-        })
-        .collect();
     // One record is scored, the five others tell what the host takes.
-    let cli = cli.file("mine.jsonl", &measured[2]).file(
-        "others.jsonl",
-        measured
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| *at != 2)
-            .map(|(_, r)| r.as_str())
-            .collect::<String>(),
-    );
-    let error = |ran: &super::Ran| {
-        let answer: serde_json::Value = serde_json::from_str(&ran.stdout()).expect("it is JSON");
-        let error = &answer["runs"][0]["metrics"]["mean_tpot_ms"]["error_pct"];
-        error.as_f64().expect("a figure").abs()
-    };
-    let before = error(&cli.words("validate --runs mine.jsonl --format json").expect_exit(0));
+    let mut others = as_if_measured("Qwen/Qwen3-8B", SLOW);
+    let mine = others.remove(2);
+    let cli = Cli::new().file("mine.jsonl", mine).file("others.jsonl", others.concat());
+    let before =
+        error_of_one(&cli.words("validate --runs mine.jsonl --format json").expect_exit(0));
     let words = "validate --runs mine.jsonl --calibrate-on others.jsonl --format json";
     let ran = cli.words(words).expect_exit(0);
-    let after = error(&ran);
+    let after = error_of_one(&ran);
     assert!(before > 20.0 && after < 0.2 * before, "{before} {after}");
-    let ran = ran.stderr_has("vLLM, f on H100-SXM5-80GB, fitted to 5 runs: cluster.");
+    let ran = ran.stderr_has("vLLM, f on H100-SXM5-80GB, dense models, fitted to 5 runs: cluster.");
     assert!(ran.stderr().contains("1 of 1 runs simulated"), "{}", ran.stderr());
     cli.words("validate --runs mine.jsonl --calibrate-on nowhere.jsonl").expect_exit(2);
+}
+
+#[cfg(feature = "calibrate")]
+#[test]
+fn servers_that_do_not_predict_each_other_tell_nothing_of_a_third() {
+    let slow = as_if_measured("Qwen/Qwen3-8B", SLOW)[..3].concat();
+    let same = as_if_measured("Qwen/Qwen3-4B", SLOW)[..3].concat();
+    let fast = as_if_measured("Qwen/Qwen3-4B", FAST)[..3].concat();
+    let mine = as_if_measured("Qwen/Qwen3-14B", SLOW).remove(2);
+    let cli = Cli::new()
+        .file("mine.jsonl", mine)
+        .file("alike.jsonl", slow.clone() + &same)
+        .file("unlike.jsonl", slow + &fast);
+    let before =
+        error_of_one(&cli.words("validate --runs mine.jsonl --format json").expect_exit(0));
+    let on = |file: &str| {
+        let words = format!("validate --runs mine.jsonl --calibrate-on {file} --format json");
+        cli.words(&words).expect_exit(0)
+    };
+    // Two others tell little, where servers differ by 25 %.
+    let alike = on("alike.jsonl").stderr_has("vLLM, f, fitted to 6 runs: ");
+    assert!(!alike.stderr().contains("f: not fitted"), "{}", alike.stderr());
+    assert!(error_of_one(&alike) < before - 1.0, "one host of all: {before}");
+    let unlike = on("unlike.jsonl");
+    assert!((error_of_one(&unlike) - before).abs() < 1e-9, "as without any");
+    unlike.stderr_has("vLLM, f: not fitted, as its servers do not predict each other");
+}
+
+#[cfg(feature = "calibrate")]
+#[test]
+fn runs_that_tell_only_throughput_are_no_reason_to_fit_nothing() {
+    let blank = closed_loop("t", "Qwen/Qwen3-4B", [1, 8], r#"{"output_throughput": 100.0}"#);
+    let mut others = as_if_measured("Qwen/Qwen3-8B", SLOW);
+    let mine = others.remove(2);
+    let cli = Cli::new()
+        .file("mine.jsonl", mine)
+        .file("others.jsonl", others.concat() + &blank)
+        .file("blank.jsonl", blank);
+    let words = "validate --runs mine.jsonl --calibrate-on";
+    cli.words(&format!("{words} others.jsonl")).expect_exit(0).stderr_has("fitted to 5 runs: ");
+    cli.words(&format!("{words} blank.jsonl"))
+        .expect_exit(2)
+        .stderr_has("no run to calibrate on tells a latency or a duration");
+}
+
+#[test]
+fn a_gpu_of_ones_own_takes_the_place_of_the_one_that_was_measured() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles/gpus");
+    let h100 = std::fs::read_to_string(folder.join("h100-sxm5-80gb.toml")).expect("it is there");
+    let own = h100.replace("name = \"H100-SXM5-80GB\"", "name = \"Mine\"");
+    let slow = own.replace("memory_bandwidth_gb_s = 3350.0", "memory_bandwidth_gb_s = 335.0");
+    let cli = runs().file("slow.toml", slow);
+    let tpot = |words: &str| {
+        let ran = cli.words(&format!("validate --runs runs.jsonl --format json {words}"));
+        let answer: serde_json::Value =
+            serde_json::from_str(&ran.expect_exit(0).stdout()).expect("it is JSON");
+        answer["runs"][0]["metrics"]["mean_tpot_ms"]["simulated"].as_f64()
+    };
+    let catalogue = tpot("").expect("it ran");
+    let slow = tpot("--set cluster.gpu=slow.toml").expect("it ran");
+    assert!(slow > 4.0 * catalogue, "{slow} {catalogue}");
+    cli.words("validate --runs runs.jsonl --set cluster.gpu=nowhere.toml")
+        .expect_exit(2)
+        .stderr_has("--set cluster.gpu=nowhere.toml: cluster.gpu: nowhere.toml: ");
 }
