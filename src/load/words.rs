@@ -90,7 +90,7 @@ fn found(got: &str) -> String {
 }
 
 fn wanted(expected: &str) -> String {
-    let whole = |most: &str| format!("a whole number from 0 to {most}");
+    let whole = |most: &str| format!("a whole number up to {most}");
     match expected {
         "f64" | "f32" => "a number".to_owned(),
         "u8" => whole("255"),
@@ -154,7 +154,7 @@ mod tests {
             ("a.b: invalid type: string \"x\", expected f64", "a.b: must be a number, got \"x\""),
             (
                 "a: invalid type: map, expected u32",
-                "a: must be a whole number from 0 to 4294967295, got a table",
+                "a: must be a whole number up to 4294967295, got a table",
             ),
             (
                 "a: invalid type: boolean `true`, expected struct HostConfig at line 3 column 4",
@@ -166,7 +166,7 @@ mod tests {
             ),
             (
                 "invalid value: integer `-1`, expected u16",
-                "must be a whole number from 0 to 65535, got -1",
+                "must be a whole number up to 65535, got -1",
             ),
             ("invalid length 3, expected an array of length 2", "must be a list of 2, got 3"),
             ("unknown field `x`, expected `a` or `b`", "unknown key `x`, expected `a` or `b`"),

@@ -14,14 +14,14 @@ fn bad_input_is_refused_in_one_line_and_leaves_nothing() {
         ("--vary cluster.replicas=1..x", "--vary cluster.replicas=1..x: `x` is not a number"),
         (
             "--vary cluster.replicas=1,two",
-            "s.toml: cluster.replicas: must be a whole number from 0 to 4294967295, got \"two\"",
+            "s.toml: cluster.replicas: must be a whole number up to 4294967295, got \"two\"",
         ),
         ("--vary cluster.replicas=1,1", "sweep: cluster.replicas: lists 1 twice"),
         ("--vary cluster.replicas", "--vary cluster.replicas: has no `=`"),
         ("--vary seed=1,2", "sweep: seed: is not varied; --seeds N"),
         (
             "--vary cluster.replicas.x=1",
-            "s.toml: cluster.replicas: must be a whole number from 0 to 4294967295, got a table",
+            "s.toml: cluster.replicas: must be a whole number up to 4294967295, got a table",
         ),
         (
             "--vary cluster.replicas=1,2 --vary cluster.replicas=3",
