@@ -223,6 +223,11 @@ mod tests {
         fits.into_iter().map(|fit| (fit.name, places(&fit.runs), fit.parameters.len())).collect()
     }
 
+    /// The one to runs of dense models on the GPU.
+    fn on_gpu(fits: &[Fit]) -> &Fit {
+        fits.iter().find(|fit| fit.name == "vLLM, lab on H100, dense models").expect("a fit")
+    }
+
     #[test]
     fn parameters_come_from_far_to_near_of_one_source() {
         let runs = [
@@ -263,8 +268,7 @@ mod tests {
         let mut runs = vec![known("lab", "H100", "8B"); 4];
         runs.extend(vec![known("lab", "H100", "70B"); 9]);
         let fits = known("lab", "H100", "8B").server.fits(&runs);
-        let on_gpu =
-            fits.iter().find(|fit| fit.name == "vLLM, lab on H100, dense models").expect("a fit");
+        let on_gpu = on_gpu(&fits);
         let find = |at: usize| on_gpu.runs.iter().find(|run| run.at == at);
         let scatter = |at: usize| find(at).expect("a run").scatter;
         assert_eq!(scatter(0).to_bits(), SCATTER.to_bits());
@@ -279,8 +283,7 @@ mod tests {
         let mut runs = vec![known("lab", "H100", "8B"); 2];
         runs.extend(vec![known("lab", "H100", "70B"); 3]);
         let fits = known("lab", "H100", "8B").server.fits(&runs);
-        let on_gpu =
-            fits.iter().find(|fit| fit.name == "vLLM, lab on H100, dense models").expect("a fit");
+        let on_gpu = on_gpu(&fits);
         let others = "vLLM, lab on H100, 70B";
         assert_eq!(
             on_gpu.servers(),

@@ -6,6 +6,7 @@
 
 use super::observation::noise;
 use crate::metrics::bench::{Figure, Latency, MetricKey};
+use crate::stats::{mean, sample_std_dev};
 
 /// Log ratio at which a figure counts half of what one that is off by any factor does: twice the 25 % by which servers
 /// differ, as where [`strangers`](super::strangers) are doubted.
@@ -57,32 +58,26 @@ impl Predicted {
     }
 }
 
-/// Whether servers that took no part in a fit are predicted better than before it; `servers` has the figures of each. No kind of
-/// figure may be worse at the mean over the servers, and all together must be better by half a standard error, as few servers
-/// do not tell more (as where `profiles/fit_priors.py` takes factors).
+/// Whether servers that took no part in a fit are predicted better than before it; `servers` has the figures of each, two or
+/// more. No kind of figure may be worse at the mean over the servers, and all together must be better by half a standard error,
+/// as few servers do not tell more (as where `profiles/fit_priors.py` takes factors).
 pub(super) fn holds(servers: &[Vec<Predicted>]) -> bool {
-    let of_server = |figures: &Vec<Predicted>, kind: Kind| {
+    debug_assert!(servers.len() > 1, "one server tells nothing of others");
+    let of_server = |figures: &Vec<Predicted>, kind: Kind| -> Option<f64> {
         let of_kind = figures.iter().filter(|one| Kind::of(one.key) == Some(kind));
-        mean(&of_kind.map(Predicted::worse).collect::<Vec<_>>())
+        let worse: Vec<f64> = of_kind.map(Predicted::worse).collect();
+        (!worse.is_empty()).then(|| mean(&worse))
     };
-    let of_kind = |kind: Kind| -> Vec<f64> {
-        servers.iter().filter_map(|figures| of_server(figures, kind)).collect()
+    let is_worse = |kind: Kind| {
+        let of_kind = servers.iter().filter_map(|figures| of_server(figures, kind));
+        mean(&of_kind.collect::<Vec<_>>()) > 0.0
     };
-    let is_worse = |kind: Kind| mean(&of_kind(kind)).is_some_and(|worse| worse > 0.0);
     let of_all = |figures: &Vec<Predicted>| -> f64 {
         Kind::ALL.into_iter().filter_map(|kind| of_server(figures, kind)).sum()
     };
     let all: Vec<f64> = servers.iter().map(of_all).collect();
-    let is_clear = mean(&all).is_none_or(|worse| {
-        let squares: f64 = all.iter().map(|one| (one - worse).powi(2)).sum();
-        let variance = squares / (all.len() - 1).max(1) as f64;
-        worse + (variance / all.len() as f64).sqrt() / 2.0 <= 0.0
-    });
-    is_clear && !Kind::ALL.into_iter().any(is_worse)
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    let standard_error = sample_std_dev(&all) / (all.len() as f64).sqrt();
+    mean(&all) + standard_error / 2.0 <= 0.0 && !Kind::ALL.into_iter().any(is_worse)
 }
 
 #[cfg(test)]
@@ -94,19 +89,24 @@ mod tests {
         Predicted { key, measured: 10.0, before, after }
     }
 
+    /// Of two servers that are off alike.
+    fn both(figures: &[Predicted]) -> bool {
+        holds(&[figures.to_vec(), figures.to_vec()])
+    }
+
     #[test]
     fn what_brings_every_kind_nearer_holds() {
         let nearer =
             vec![predicted("mean_ttft_ms", 5.0, 8.0), predicted("mean_tpot_ms", 14.0, 11.0)];
-        assert!(holds(&[nearer.clone(), nearer]));
-        assert!(holds(&[]), "nobody says otherwise");
+        assert!(both(&nearer));
+        assert!(both(&[]), "nobody says otherwise");
     }
 
     #[test]
     fn what_brings_one_kind_further_away_does_not() {
         let further = predicted("mean_ttft_ms", 9.0, 7.0);
-        assert!(!holds(&[vec![further, predicted("mean_tpot_ms", 20.0, 10.0)]]));
-        assert!(!holds(&[vec![predicted("mean_e2el_ms", 9.0, 7.0)]]));
+        assert!(!both(&[further, predicted("mean_tpot_ms", 20.0, 10.0)]));
+        assert!(!both(&[predicted("mean_e2el_ms", 9.0, 7.0)]));
         // Of the mean over servers: others that gain more make up for it.
         let mut servers = vec![vec![predicted("p99_ttft_ms", 20.0, 11.0)]; 3];
         servers.push(vec![further]);
@@ -118,14 +118,14 @@ mod tests {
         let gain = vec![predicted("mean_ttft_ms", 14.0, 10.0)];
         let loss = vec![predicted("mean_ttft_ms", 10.0, 13.0)];
         assert!(!holds(&[gain.clone(), loss]));
-        assert!(holds(&[gain.clone(), gain]));
+        assert!(both(&gain));
     }
 
     #[test]
     fn what_repetitions_differ_by_is_no_error() {
         // 1 % of a duration.
-        assert!(holds(&[vec![predicted("duration", 10.01, 10.09)]]));
-        assert!(!holds(&[vec![predicted("duration", 10.01, 10.19)]]));
+        assert!(both(&[predicted("duration", 10.01, 10.09)]));
+        assert!(!both(&[predicted("duration", 10.01, 10.19)]));
     }
 
     #[test]
@@ -144,6 +144,6 @@ mod tests {
         let gain = vec![predicted("mean_ttft_ms", 0.1, 0.2)];
         assert!(!holds(&[gain, vec![predicted("mean_ttft_ms", 9.5, 9.0)]]));
         // From a factor of 1.8 to one of 20.
-        assert!(!holds(&[vec![predicted("mean_ttft_ms", 18.0, 200.0)]]));
+        assert!(!both(&[predicted("mean_ttft_ms", 18.0, 200.0)]));
     }
 }

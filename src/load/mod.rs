@@ -52,6 +52,7 @@ pub use self::notes::{Listener, Note, Progress};
 pub use self::only::only;
 pub use self::overrides::Override;
 pub use self::paths::for_each_path;
+pub(crate) use self::resolve::own_files;
 pub use self::resolve::{overridden, resolved, resolved_for};
 pub use self::settings::value_of;
 pub use self::spread::{Spread, SpreadRow};

@@ -30,7 +30,7 @@ impl Override {
         Self { path: path.trim().to_owned(), value, text }
     }
 
-    pub(crate) fn origin(&self) -> Origin {
+    fn origin(&self) -> Origin {
         Origin::Override(self.text.clone())
     }
 }

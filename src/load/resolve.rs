@@ -70,9 +70,7 @@ fn of_file(
 ) -> Result<Loaded, LoadError> {
     let blamed = |error: ScenarioError| blame(name, overrides, error);
     check_measured(&file).map_err(|problem| blamed(problem.into()))?;
-    let models = local_models(&file, folder).map_err(|problem| blamed(problem.into()))?;
-    let gpus = local_gpus(&file, folder).map_err(|problem| blamed(problem.into()))?;
-    let own = OwnFiles { models, gpus };
+    let own = own_files((name, overrides), &file, folder)?;
     let scenario = Scenario::resolve_with(file, &own, server).map_err(blamed)?;
     let mut scenario =
         with_step_times(scenario, folder).map_err(|problem| blamed(problem.into()))?;
@@ -81,6 +79,18 @@ fn of_file(
         scenario = scenario.with_accepted_drafts(accepted).map_err(blamed)?;
     }
     Ok(Loaded { scenario, folder: folder.to_path_buf(), policies: None })
+}
+
+/// Reads the models and GPUs that a scenario takes from files.
+pub(crate) fn own_files(
+    (name, overrides): (&str, &[Override]),
+    file: &ScenarioFile,
+    folder: &Path,
+) -> Result<OwnFiles, LoadError> {
+    let blamed = |problem: Problem| blame(name, overrides, problem.into());
+    let models = local_models(file, folder).map_err(blamed)?;
+    let gpus = local_gpus(file, folder).map_err(blamed)?;
+    Ok(OwnFiles { models, gpus })
 }
 
 /// Reads the step times that are in files of the user's own.

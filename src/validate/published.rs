@@ -65,19 +65,15 @@ impl Published {
     /// those out.
     ///
     /// # Errors
-    /// When no record can take them: a path is misspelt. When they name a GPU of a file that cannot be read.
+    /// When no record can take them: a path is misspelt, or a file that they name cannot be read.
     pub fn with(mut self, overrides: &[Override]) -> Result<Self, LoadError> {
         self.overrides = overrides.to_vec();
-        for given in overrides.iter().filter(|given| given.path == "cluster.gpu") {
-            let name = given.value.as_str().filter(|name| load::is_gpu_file(name));
-            if let Some(name) = name {
-                load::gpu("cluster.gpu", name, Path::new(""))
-                    .map_err(|problem| given.origin().fail(problem))?;
-            }
-        }
         let mut refused = None;
         for plan in self.records.iter().filter_map(|record| Plan::of(record).ok()) {
-            match load::overridden(plan.scenario, overrides) {
+            let file = load::overridden(plan.scenario, overrides);
+            let own = file
+                .and_then(|file| load::own_files((&file.name, overrides), &file, Path::new("")));
+            match own {
                 Ok(_) => return Ok(self),
                 Err(problem) => refused = Some(problem),
             }
