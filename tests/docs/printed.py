@@ -9,6 +9,10 @@ what a command of the `sh` block before it prints; where another command made it
 be printed as it stands there, blanks included. A line `...` stands for lines that are left out, before and after a block there
 may be more, and `...` within a line stands for words. Blocks of commands, and those of NOT_RUN, are not compared.
 
+Figures within sentences and tables are compared where a comment below the paragraph, of one line or more, names what prints them:
+`<!-- figures of: servecast run ... | Mean TTFT (ms) 48 to 222 = 50 to 220 ms | 1.055 -->`. Each piece is words that one line of the
+output has, however many blanks between them, and behind ` = ` words that the paragraph has; without ` = ` both have the same.
+
 --slow compares the pages of SLOW too, which takes a quarter of an hour, and needs Mooncake's trace, in traces/ or
 in the folder of reference data, SERVECAST_DATA.
 --update writes what is printed now into the pages, as far as lines differ in figures alone.
@@ -69,6 +73,16 @@ class Block:
         return next((start for start in NOT_RUN if self.lines and self.lines[0].startswith(start)), None)
 
 
+class Sentence:
+    """Figures in a paragraph of a page, with the command that prints them: pairs of what it prints and what the page says."""
+
+    def __init__(self, page, line, paragraph, told):
+        self.page, self.line, self.paragraph = page, line, paragraph
+        command, *pieces = [piece.strip() for piece in told.split("|")]
+        self.commands = commands_of([command])
+        self.pairs = [(piece.split(" = ") * 2)[:2] for piece in pieces]
+
+
 def commands_of(lines):
     """The program's commands of a shell block, lines that go on joined, comments off."""
     joined = "\n".join(lines).replace("\\\n", " ").split("\n")
@@ -78,14 +92,22 @@ def commands_of(lines):
 
 
 def blocks_of(page, text):
-    """The `text` blocks of a page and the first scenario that it shows, which its commands call `my.toml`."""
+    """The `text` blocks and told sentences of a page, and the first scenario that it shows, which its commands call `my.toml`."""
     lines = text.split("\n")
-    found, commands, named, mine, at = [], [], None, None, 0
+    found, sentences, paragraph, commands, named, mine, at = [], [], [], [], None, None, 0
     while at < len(lines):
         line = lines[at]
         at += 1
         if told := re.fullmatch(r"<!-- printed by: (.*) -->", line):
             named = commands_of([told[1]])
+        if line.startswith("<!-- figures of: "):
+            first = at - 1
+            while not lines[at - 1].endswith(" -->"):
+                at += 1
+            told = " ".join(lines[first:at]).removeprefix("<!-- figures of: ").removesuffix(" -->")
+            sentences.append(Sentence(page, first + 1, " ".join(paragraph), told))
+            continue
+        paragraph = [*paragraph, line] if line.strip() else []
         if not line.startswith("```"):
             continue
         first = at
@@ -100,7 +122,7 @@ def blocks_of(page, text):
         elif line == "```text":
             found.append(Block(page, first, inside, named or commands))
             named = None
-    return found, mine
+    return found, sentences, mine
 
 
 def folder_of_a_reader(folder, mine):
@@ -218,13 +240,36 @@ def compare(program, block, mine):
     return wrong, better
 
 
+def compare_sentence(program, sentence, mine):
+    """Nothing where the command prints the figures of a sentence; else what is wrong."""
+    where = f"{sentence.page}:{sentence.line}"
+    if len(sentence.commands) != 1 or not sentence.pairs:
+        return f"{where}: names no command, or none of its figures"
+    outputs, problem = printed(program, sentence.commands[0], mine)
+    if problem:
+        return f"{where}: {problem}"
+    for shown, said in sentence.pairs:
+        if not has(sentence.paragraph, said):
+            return f"{where}: the paragraph above does not say: {said}"
+        if not any(has(line, shown) for line in outputs[-1]):
+            return f"{where}: `{sentence.commands[0]}` does not print: {shown}"
+    return None
+
+
+def has(line, words):
+    """Whether a line has these words one after the other, and no longer figures at their ends."""
+    inside = r"\s+".join(re.escape(word) for word in words.split())
+    return re.search(rf"(?<![\w.,+-]){inside}(?!\w|[.,]\d)", line) is not None
+
+
 def check(program, folder, update, slow=False):
     """All that is wrong, as sentences, and the number of blocks that were compared."""
     pages = [folder / "README.md", *sorted((folder / "docs").glob("*.md"))]
-    wrong, used, tasks = [], set(), []
+    wrong, used, tasks, told = [], set(), [], []
     for path in pages:
         page = path.relative_to(folder).as_posix()
-        blocks, mine = blocks_of(page, path.read_text(encoding="utf-8"))
+        blocks, sentences, mine = blocks_of(page, path.read_text(encoding="utf-8"))
+        told += [(sentence, mine) for sentence in sentences if slow or page not in SLOW]
         for block in blocks:
             if block.is_of_commands():
                 continue
@@ -236,7 +281,8 @@ def check(program, folder, update, slow=False):
     lists = [*NOT_RUN, *([] if slow else SLOW)]
     wrong += [f"no block is `{entry}`, which is not run" for entry in lists if entry not in used]
     # Each command once, though two blocks may show parts of what it prints.
-    runs = dict.fromkeys((command, mine) for _, block, mine in tasks for command in block.commands)
+    asked = [(block, mine) for _, block, mine in tasks] + told
+    runs = dict.fromkeys((command, mine) for one, mine in asked for command in one.commands)
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda run: printed(program, *run), runs))
     for path, block, mine in tasks:
@@ -250,7 +296,8 @@ def check(program, folder, update, slow=False):
             print(f"{block.page}:{block.first}: written anew")
         else:
             wrong.append(problem)
-    return wrong, len(tasks)
+    wrong += filter(None, (compare_sentence(program, *one) for one in told))
+    return wrong, f"{len(tasks)} blocks and {len(told)} sentences"
 
 
 def self_test():
@@ -269,6 +316,16 @@ def self_test():
         "commands one after the other": ("```sh\nservecast run\nservecast run\n```\n```text\nC  3\nA     1.5 ms\n```\n", None),
         "no command": ("```text\nA     1.5 ms\n```\n", "no command"),
         "a failing command": (good.replace("servecast run", "servecast fail"), "exit code 2"),
+        "a sentence": ("It takes\n1.5 ms, or 2.\n<!-- figures of: servecast run | A 1.5 ms = 1.5 ms | C 3 = 2 -->\n", None),
+        "a sentence with another figure": ("1.4\n<!-- figures of: servecast run | A 1.5 = 1.5 -->\n", "does not say: 1.5"),
+        "a sentence with a longer figure": ("1.55\n<!-- figures of: servecast run | 1.5 -->\n", "does not say: 1.5"),
+        "a figure of a sentence that is not printed": ("5 ms\n<!-- figures of: servecast run | 5 ms -->\n", "does not print: 5 ms"),
+        "a sentence of two lines of the output": ("1\n<!-- figures of: servecast run | ms B = 1 -->\n", "does not print: ms B"),
+        "a sentence of a paragraph before": ("1.5\n\nMore.\n<!-- figures of: servecast run | 1.5 -->\n", "does not say"),
+        "two comments below a paragraph": (
+            "1.5 and 3\n<!-- figures of: servecast run\n  | 1.5 -->\n<!-- figures of: servecast run | C 3 = 3 -->\n", None
+        ),
+        "a sentence without figures": ("1.5\n<!-- figures of: servecast run -->\n", "none of its figures"),
         "commands alone": ("```text\nservecast run\n```\n", None),
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -319,7 +376,7 @@ def main():
     if not arguments.servecast.is_file():
         sys.exit(f"{arguments.servecast}: no such program; `cargo build --release` makes target/release/servecast")
     wrong, compared = check(arguments.servecast.resolve(), ROOT, arguments.update, arguments.slow)
-    print(f"{compared} blocks are compared with what is printed")
+    print(f"{compared} are compared with what is printed")
     if wrong:
         sys.exit("\n".join(wrong))
 
