@@ -78,6 +78,8 @@ impl Type {
 pub(super) struct Canvas<'a> {
     area: DrawingArea<SVGBackend<'a>, Shift>,
     parts: Vec<[f64; 4]>,
+    /// Of each panel with a legend its heading and entries.
+    keys: Vec<Vec<[f64; 4]>>,
     /// Circles so far.
     circles: usize,
     /// What is told of places, each by the number of its circle.
@@ -93,24 +95,33 @@ pub(super) fn draw(
 ) -> String {
     let mut svg = String::new();
     let size = (units(WIDTH) as u32, units(height) as u32);
-    let (parts, told): (Vec<String>, _) = {
+    let (parts, keys, told) = {
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        let mut canvas = Canvas { area, parts: Vec::new(), circles: 0, told: Vec::new() };
+        let mut canvas =
+            Canvas { area, parts: Vec::new(), keys: Vec::new(), circles: 0, told: Vec::new() };
         canvas.area.fill(&Ink::PAPER.color()).expect(INFALLIBLE);
         canvas.text((SIDE, 26.0), Align::Start, Type::TITLE, title);
         canvas.text((SIDE, 50.0), Align::Start, Type::NOTE, subtitle);
         panels(&mut canvas);
         canvas.area.present().expect(INFALLIBLE);
-        let parts = canvas.parts.iter().map(|part| part.map(|px| px.to_string()).join(","));
-        (parts.collect(), canvas.told)
+        let keys: Vec<String> =
+            canvas.keys.iter().filter(|of| of.len() > 1).map(|of| rectangles(of)).collect();
+        (rectangles(&canvas.parts), keys.join(";"), canvas.told)
     };
     let in_units = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
-    let parts = match parts.join(" ") {
-        none if none.is_empty() => none,
-        parts => format!(" {PARTS}=\"{parts}\""),
+    let said = |name: &str, places: &str| match places {
+        "" => String::new(),
+        places => format!(" {name}=\"{places}\""),
     };
-    let in_px = format!("width=\"{WIDTH}\" height=\"{height}\"{parts}");
+    let (parts, keys) = (said(PARTS, &parts), said(KEYS, &keys));
+    let in_px = format!("width=\"{WIDTH}\" height=\"{height}\"{parts}{keys}");
     titled(&svg.replacen(&in_units, &in_px, 1), &told)
+}
+
+/// Rectangles as attributes hold them.
+fn rectangles(all: &[[f64; 4]]) -> String {
+    let texts = all.iter().map(|one| one.map(|px| px.to_string()).join(","));
+    texts.collect::<Vec<String>>().join(" ")
 }
 
 /// A drawing whose circles of these numbers have titles: browsers show them where a pointer rests.
@@ -142,6 +153,9 @@ fn escaped(text: &str) -> String {
 /// The attribute of a figure that tells what may stand below each other where there is no room beside each other:
 /// rectangles of the sheet, each as left, top, width and height in pixels.
 pub(super) const PARTS: &str = "data-parts";
+/// The attribute of a figure that tells where its legends are, for screens that show only a piece of it at a time:
+/// of each panel that has one its heading and entries, as rectangles; `;` between panels.
+pub(super) const KEYS: &str = "data-keys";
 
 const INFALLIBLE: &str = "drawing into a string does not fail";
 
@@ -149,6 +163,28 @@ impl Canvas<'_> {
     /// Says that a rectangle of the sheet can be read by itself.
     pub(super) fn part(&mut self, (left, top): (f64, f64), (right, bottom): (f64, f64)) {
         self.parts.push([left, top, right - left, bottom - top]);
+    }
+
+    /// Begins the legend of a panel with its heading.
+    pub(super) fn heading(&mut self, (left, y): (f64, f64), text: &str) {
+        /// A wide bold letter.
+        const LETTER: f64 = 8.5;
+        self.text((left, y), Align::Start, Type::HEADING, text);
+        self.legend();
+        self.key((left, y), text.chars().count() as f64 * LETTER);
+    }
+
+    /// Begins the legend of a panel.
+    pub(super) fn legend(&mut self) {
+        self.keys.push(Vec::new());
+    }
+
+    /// Says that an entry of the last panel's legend lies here, with its middle at this height.
+    pub(super) fn key(&mut self, (left, y): (f64, f64), width: f64) {
+        const HEIGHT: f64 = 20.0;
+        if let Some(panel) = self.keys.last_mut() {
+            panel.push([left, y - HEIGHT / 2.0, width, HEIGHT]);
+        }
     }
 
     pub(super) fn text(&mut self, at: (f64, f64), align: Align, looks: Type, text: &str) {

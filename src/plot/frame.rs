@@ -72,12 +72,12 @@ impl Panel {
 
     /// Writes above the frame what the panel shows.
     pub(super) fn draw_heading(&self, canvas: &mut Canvas<'_>, heading: &str) {
-        canvas.text((self.left, self.top - 13.0), Align::Start, Type::HEADING, heading);
+        canvas.heading((self.left, self.top - 13.0), heading);
     }
 
     /// Draws an entry of the legend above the frame, in one of the slots counted from the right.
     pub(super) fn draw_key(&self, canvas: &mut Canvas<'_>, slot: usize, ink: Ink, text: &str) {
-        self.draw_stroke(canvas, SLOT * (slot + 1) as f64, ink, text);
+        self.draw_stroke(canvas, (slot, SLOT), ink, text);
     }
 
     /// The same for one word.
@@ -88,11 +88,11 @@ impl Panel {
         ink: Ink,
         word: &str,
     ) {
-        self.draw_stroke(canvas, WORD_SLOT * (slot + 1) as f64, ink, word);
+        self.draw_stroke(canvas, (slot, WORD_SLOT), ink, word);
     }
 
-    fn draw_stroke(&self, canvas: &mut Canvas<'_>, from_right: f64, ink: Ink, text: &str) {
-        let (x, y) = (self.right - from_right, self.top - 13.0);
+    fn draw_stroke(&self, canvas: &mut Canvas<'_>, place: (usize, f64), ink: Ink, text: &str) {
+        let (x, y) = self.slot(canvas, place);
         canvas.line(&[(x, y), (x + STROKE, y)], ink, 3.0);
         canvas.text((x + STROKE + 8.0, y), Align::Start, Type::LABEL, text);
     }
@@ -105,7 +105,7 @@ impl Panel {
         (ink, opacity): (Ink, f64),
         text: &str,
     ) {
-        self.draw_patch(canvas, SLOT * (slot + 1) as f64, (ink, opacity), text);
+        self.draw_patch(canvas, (slot, SLOT), (ink, opacity), text);
     }
 
     /// The same for one word.
@@ -116,21 +116,28 @@ impl Panel {
         (ink, opacity): (Ink, f64),
         word: &str,
     ) {
-        self.draw_patch(canvas, WORD_SLOT * (slot + 1) as f64, (ink, opacity), word);
+        self.draw_patch(canvas, (slot, WORD_SLOT), (ink, opacity), word);
     }
 
     fn draw_patch(
         &self,
         canvas: &mut Canvas<'_>,
-        from_right: f64,
+        place: (usize, f64),
         (ink, opacity): (Ink, f64),
         text: &str,
     ) {
-        let (x, y) = (self.right - from_right, self.top - 13.0);
+        let (x, y) = self.slot(canvas, place);
         let (top, bottom) = (y - 5.0, y + 5.0);
         let patch = [(x, top), (x + STROKE, top), (x + STROKE, bottom), (x, bottom)];
         canvas.shade(&patch, ink, opacity);
         canvas.text((x + STROKE + 8.0, y), Align::Start, Type::LABEL, text);
+    }
+
+    /// Where the entry in a slot begins, counted from the right in slots of this width.
+    fn slot(&self, canvas: &mut Canvas<'_>, (slot, width): (usize, f64)) -> (f64, f64) {
+        let place = (self.right - width * (slot + 1) as f64, self.top - 13.0);
+        canvas.key(place, width);
+        place
     }
 
     /// Says in the middle of an empty frame why there is no data.

@@ -36,7 +36,7 @@ const NAMES: f64 = 216.0;
 const RIGHT: f64 = 936.0;
 const GAP: f64 = 20.0;
 /// Panels beside each other.
-const ABREAST: usize = 4;
+const ABREAST: usize = 3;
 /// Letters of a scenario.
 const NAME_MAX: usize = 28;
 const HEAD: f64 = 26.0;

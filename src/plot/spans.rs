@@ -131,8 +131,10 @@ fn draw_keys(canvas: &mut Canvas<'_>, rows: &[SpanRow], y: f64) {
         let mut spans = rows.iter().flat_map(|row| &row.spans);
         spans.any(|span| span.tone == *tone && span.seconds > 0.0)
     };
+    canvas.legend();
     for (slot, tone) in Tone::ALL.into_iter().filter(is_there).enumerate() {
         let x = LEFT + KEY * slot as f64;
+        canvas.key((x, y), KEY);
         let (ink, opacity) = tone.paint();
         let patch = [(x, y - 5.0), (x + 22.0, y - 5.0), (x + 22.0, y + 5.0), (x, y + 5.0)];
         canvas.shade(&patch, ink, opacity);

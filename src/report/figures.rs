@@ -25,7 +25,7 @@ const CAPTIONS: [(&str, &str); 18] = [
     ("plan_fronts", "Every cluster that was simulated; those on the line are not beaten in both."),
     (
         "slo_attainment",
-        "The share of requests that keep all limits. The mark is the last level before fewer than 95 % do.",
+        "The share of requests that keep all limits. A mark is the last level before fewer than 95 % do.",
     ),
     (
         "throughput_latency",
@@ -33,7 +33,7 @@ const CAPTIONS: [(&str, &str); 18] = [
     ),
     (
         "over_axis",
-        "Figures over the setting that was varied most; bands are 95 % intervals over seeds.",
+        "Figures over the setting with the most values; bands are 95 % intervals over seeds.",
     ),
     ("heat_map", "Means over seeds, over the two settings that were varied."),
     (

@@ -52,6 +52,9 @@ fn draw(answer: &Answer, dir: &mut RunDir) -> Result<(), RunDirError> {
         let titles = ["Price against waiting", "USD per hour", "P99 TTFT (ms)"];
         panels.push(panel(titles, &answer.costs()));
     }
+    if panels.iter().all(|panel| panel.points.is_empty()) {
+        return Ok(());
+    }
     let study = &answer.study;
     let rate_per_s = study.traffic.rate_per_s();
     let subtitle = format!("{}  ·  {}, {rate_per_s:.2} requests/s", study.name, study.model);

@@ -5,11 +5,12 @@ use super::Html;
 /// Elements and attributes that drawings are made of; none of them loads, runs or styles anything.
 const DRAWN: [&str; 10] =
     ["svg", "g", "rect", "circle", "line", "polyline", "polygon", "path", "text", "title"];
-const DRAWN_WITH: [&str; 26] = [
+const DRAWN_WITH: [&str; 27] = [
     "width",
     "height",
     "viewBox",
     "data-parts",
+    "data-keys",
     "xmlns",
     "x",
     "y",
@@ -45,26 +46,27 @@ impl Html {
     pub(in crate::report) fn figure(svg: &str, caption: &str) -> Option<Self> {
         let mut drawing = Self::drawing(svg)?;
         let (parts, texts) = (parts(&drawing.0), texts(&drawing.0));
+        let keys = keys(&drawing.0);
         let label = Self::text(caption).0;
         let named = format!("<svg id=\"figure-{NUMBER}\" role=\"img\" aria-label=\"{label}\" ");
         drawing.0 = drawing.0.replacen("<svg ", &named, 1);
         let caption = Self::words("figcaption", caption);
+        let again = |class: &str, shown: Self| {
+            Self::with("div", &[("class", class), ("aria-hidden", "true")], [shown])
+        };
         if parts.is_empty() {
-            return Some(Self::element(
-                "figure",
-                [Self::class("div", "drawing", [drawing]), caption],
-            ));
+            let row = |keys: Vec<[f64; 4]>| Self::element("p", keys.into_iter().map(cut));
+            let legend = match keys.is_empty() {
+                true => Self::default(),
+                false => again("drawing legend", Self::all(keys.into_iter().map(row))),
+            };
+            let whole = Self::class("div", "drawing", [drawing]);
+            return Some(Self::element("figure", [legend, whole, caption]));
         }
         let whole = Self::class("div", "drawing whole", [drawing]);
-        // What follows shows the same drawing again, a rectangle of it at a time.
-        let part = |[left, top, width, height]: [f64; 4]| {
-            let view = format!("{left} {top} {width} {height}");
-            Self(format!("<svg viewBox=\"{view}\"><use href=\"#figure-{NUMBER}\"/></svg>\n"))
-        };
         let texts = texts.into_iter().take(HEAD).map(|text| Self::element("p", [text]));
-        let apart = Self::all(texts.chain(parts.into_iter().map(part)));
-        let attributes = [("class", "drawing apart"), ("aria-hidden", "true")];
-        Some(Self::element("figure", [whole, Self::with("div", &attributes, [apart]), caption]))
+        let apart = Self::all(texts.chain(parts.into_iter().map(cut)));
+        Some(Self::element("figure", [whole, again("drawing apart", apart), caption]))
     }
 
     /// A drawing, if it is made of what drawings are made of.
@@ -108,16 +110,38 @@ pub(super) fn numbered(body: &str) -> String {
     first.to_owned() + &rest.collect::<String>()
 }
 
+/// A rectangle of the drawing of this figure, shown once more in its own size or less.
+fn cut([left, top, width, height]: [f64; 4]) -> Html {
+    let view = format!("{left} {top} {width} {height}");
+    let size = format!("width=\"{width}\" height=\"{height}\"");
+    Html(format!("<svg viewBox=\"{view}\" {size}><use href=\"#figure-{NUMBER}\"/></svg>\n"))
+}
+
 /// The rectangles of a drawing that can be read by themselves, in pixels; nothing where it does not say.
 fn parts(drawing: &str) -> Vec<[f64; 4]> {
+    rectangles(said(drawing, "data-parts"))
+}
+
+/// The headings and entries of the legends of a drawing, panel by panel.
+fn keys(drawing: &str) -> Vec<Vec<[f64; 4]>> {
+    let panels = said(drawing, "data-keys").split(';').map(rectangles);
+    panels.filter(|keys| !keys.is_empty()).collect()
+}
+
+/// What an attribute of the root of a drawing says.
+fn said<'a>(drawing: &'a str, name: &str) -> &'a str {
     let root = drawing.split('>').next().unwrap_or_default();
-    let named = root.split_once("data-parts=\"").and_then(|(_, rest)| rest.split('"').next());
+    let value = root.split_once(&format!("{name}=\"")).and_then(|(_, rest)| rest.split('"').next());
+    value.unwrap_or_default()
+}
+
+fn rectangles(text: &str) -> Vec<[f64; 4]> {
     let part = |text: &str| {
         let numbers =
             text.split(',').map(|number| number.parse().ok().filter(|px: &f64| px.is_finite()));
         numbers.collect::<Option<Vec<f64>>>()?.try_into().ok()
     };
-    named.unwrap_or_default().split(' ').filter_map(part).collect()
+    text.split(' ').filter_map(part).collect()
 }
 
 /// The texts of a drawing, in their order.
@@ -184,13 +208,30 @@ mod tests {
             );
             assert_eq!(body.matches(&drawn).count(), 1, "{body}");
             for view in ["0 1 4 8", "4 1 5 8"] {
-                let part =
-                    format!("<svg viewBox=\"{view}\"><use href=\"#figure-{number}\"/></svg>");
+                let [.., width, height] = view.split(' ').collect::<Vec<&str>>()[..] else {
+                    panic!()
+                };
+                let size = format!("width=\"{width}\" height=\"{height}\"");
+                let part = format!(
+                    "<svg viewBox=\"{view}\" {size}><use href=\"#figure-{number}\"/></svg>"
+                );
                 assert_eq!(body.matches(&part).count(), 1, "{body}");
             }
         }
         assert_eq!(body.matches("<use").count(), 4, "{body}");
         assert_eq!(body.matches("<p>A &lt; B</p>").count(), 2, "{body}");
         assert!(!body.contains(NUMBER));
+    }
+
+    #[test]
+    fn legends_of_panels_that_scroll_are_shown_again() {
+        let svg = "<svg width=\"9\" data-keys=\"0,1,4,8 4,1,5,8;0,9,4,8 x,1\">\n</svg>";
+        let figure = numbered(&Html::figure(svg, "Lines").unwrap().0);
+        let legend = figure.find("drawing legend").unwrap();
+        assert!(legend < figure.find("id=\"figure-1\"").unwrap(), "{figure}");
+        assert_eq!(figure.matches("<use").count(), 3, "{figure}");
+        assert_eq!(figure.matches("<p>").count(), 2, "{figure}");
+        let without = Html::figure("<svg width=\"9\">\n</svg>", "Lines").unwrap().0;
+        assert!(!without.contains("legend"), "{without}");
     }
 }
