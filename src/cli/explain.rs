@@ -141,9 +141,11 @@ fn write(target: &Path, found: &Explained) -> Result<(), Failure> {
     use crate::plot::{Span, SpanRow, Tone, span_figure};
     let tone = |kind: PartKind| match kind {
         PartKind::Retries | PartKind::PreemptedBefore | PartKind::PreemptedAfter => Tone::Lost,
-        PartKind::Gateway | PartKind::Queued | PartKind::AdapterSlot | PartKind::AdapterLoad => {
-            Tone::Waiting
-        }
+        PartKind::Gateway
+        | PartKind::Queued
+        | PartKind::AdapterSlot
+        | PartKind::AdapterLoad
+        | PartKind::StepsBefore => Tone::Waiting,
         PartKind::Api | PartKind::Transfer | PartKind::FirstDelivery | PartKind::LastDelivery => {
             Tone::Moving
         }

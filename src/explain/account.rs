@@ -27,6 +27,8 @@ pub enum PartKind {
     Transfer,
     /// From the first step that works on it to its first token.
     Prefill,
+    /// Of that, until the steps had ended that were in flight when the first one was decided.
+    StepsBefore,
     /// Without memory and catching up, before its first token.
     PreemptedBefore,
     /// Its first token on the way to the client: detokenising, HTTP.
@@ -43,7 +45,7 @@ pub enum PartKind {
 
 impl PartKind {
     /// How many there are.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 15;
 
     /// In the order in which a request goes through them.
     pub const ALL: [Self; Self::COUNT] = [
@@ -54,6 +56,7 @@ impl PartKind {
         Self::AdapterSlot,
         Self::AdapterLoad,
         Self::Transfer,
+        Self::StepsBefore,
         Self::Prefill,
         Self::PreemptedBefore,
         Self::FirstDelivery,
@@ -73,6 +76,7 @@ impl PartKind {
             Self::AdapterSlot => "waiting for an adapter slot",
             Self::AdapterLoad => "loading its adapter",
             Self::Transfer => "moving its KV",
+            Self::StepsBefore => "steps before its first",
             Self::Prefill => "prefill",
             Self::PreemptedBefore => "preempted, before the first token",
             Self::FirstDelivery => "first token to the client",
@@ -120,6 +124,7 @@ impl Account {
         };
         let (prefill, first) =
             split(parts.prefill, delivery(last.first_token, sight.first_computed));
+        let (prefill, steps_before) = split(prefill, sight.steps_before);
         let (decode, end) = split(parts.decode, delivery(last.finish, sight.last_computed));
         let (preempted_after, preempted_before) = split(parts.preempted, last.preempted_in_prefill);
         let of = |kind| match kind {
@@ -130,6 +135,7 @@ impl Account {
             PartKind::AdapterSlot => adapter_slot,
             PartKind::AdapterLoad => adapter_load,
             PartKind::Transfer => parts.transfer,
+            PartKind::StepsBefore => steps_before,
             PartKind::Prefill => prefill,
             PartKind::PreemptedBefore => preempted_before,
             PartKind::FirstDelivery => first,

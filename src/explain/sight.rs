@@ -8,7 +8,7 @@ use crate::engine::{Batch, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::resolved::Scenario;
 use crate::sim::{Observer, Occurrence};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// How a request came to a queue of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -72,6 +72,9 @@ pub struct Sight {
     pub mixed_steps: u64,
     /// Replicas that crashed while it was in the system, and when, in s.
     pub crashes: Vec<(u32, f64)>,
+    /// From when its first step was decided until the steps in flight had ended.
+    #[serde(skip)]
+    pub steps_before: SimDuration,
     /// When an engine had its first token.
     #[serde(skip)]
     pub first_computed: Option<SimTime>,
@@ -92,6 +95,10 @@ struct Followed {
     /// again, which is no prefill.
     is_prefilled: bool,
     is_gone: bool,
+    /// Whether a step of this attempt was decided.
+    has_begun: bool,
+    /// When the first one was, until it has ended.
+    decided: Option<SimTime>,
     sight: Sight,
 }
 
@@ -100,14 +107,26 @@ impl Followed {
         !self.is_gone && self.at == Some(instance) && self.sight.first_computed.is_some()
     }
 
-    fn plan(&mut self, batch: &Batch) {
+    fn plan(&mut self, at: SimTime, batch: &Batch) {
         let own = batch.plan.entries.iter().find(|entry| entry.request == self.id);
         let is_prefill = self.sight.first_computed.is_none() && !self.is_prefilled;
         if let Some(own) = own.filter(|_| is_prefill) {
+            if !std::mem::replace(&mut self.has_begun, true) {
+                self.decided = Some(at);
+            }
             self.sight.prefill_steps += 1;
             self.sight.prefill_tokens += u64::from(own.tokens);
             let all = batch.plan.shape.prefill_tokens;
             self.sight.other_prefill_tokens += u64::from(all.saturating_sub(own.tokens));
+        }
+    }
+
+    /// A step of its replica ends: its own, or one that was in flight before that.
+    fn end_step(&mut self, at: SimTime, batch: &Batch) {
+        if batch.plan.entries.iter().any(|entry| entry.request == self.id) {
+            self.decided = None;
+        } else if let Some(decided) = self.decided {
+            self.sight.steps_before = at - decided;
         }
     }
 
@@ -128,6 +147,8 @@ pub(super) struct Witness {
     alike: Vec<usize>,
     /// Of each replica, whether it gets requests.
     up: Vec<Up>,
+    /// Whether a step begins before the one ahead of it has left all stages of a pipeline.
+    are_staged: bool,
 }
 
 /// Whether a replica gets requests.
@@ -157,12 +178,15 @@ impl Witness {
             comes: Came::Sent,
             is_prefilled: false,
             is_gone: false,
+            has_begun: false,
+            decided: None,
             sight: Sight::default(),
         });
         let up = Up { stage: Stage::Serving, has_crashed: false };
         let count = alike.len();
         let loads = vec![Load::default(); count];
-        Self { followed: followed.collect(), loads, alike, up: vec![up; count] }
+        let are_staged = groups.iter().any(|group| group.cluster.pipeline_parallel_size > 1);
+        Self { followed: followed.collect(), loads, alike, up: vec![up; count], are_staged }
     }
 
     /// What was found of each.
@@ -227,6 +251,9 @@ impl Observer for Witness {
                     one.sight.choice = Some(choice);
                     one.at = Some(instance);
                     one.comes = Came::Sent;
+                    // What an attempt before it waited for is no part of this one.
+                    (one.has_begun, one.decided) = (false, None);
+                    one.sight.steps_before = SimDuration::ZERO;
                 }
             }
             Occurrence::Queued(instance, id, load) => {
@@ -246,13 +273,17 @@ impl Observer for Witness {
                 self.load(instance, load);
                 for one in &mut self.followed {
                     if one.at == Some(instance) {
-                        one.plan(batch);
+                        one.plan(at, batch);
                     }
                 }
             }
             Occurrence::Stepped(instance, batch, result, load) => {
                 self.load(instance, load);
                 self.step(instance, 1, batch.plan.shape.prefill_tokens > 0);
+                if !self.are_staged {
+                    let here = self.followed.iter_mut().filter(|one| one.at == Some(instance));
+                    here.for_each(|one| one.end_step(at, batch));
+                }
                 self.followed.iter_mut().for_each(|one| one.compute(at, result));
             }
             Occurrence::Landed(instance, result, load) => {

@@ -385,7 +385,11 @@ fn row(found: &Explained, ranking: &Ranking, one: &Ranked) -> Vec<String> {
         less if less < 0.0 => format!(", answers {} fewer", share(-less)),
         more => format!(", answers {} more", share(more)),
     };
-    let verdict = if one.is_unsure() { "unsure" } else { one.verdict };
+    let verdict = match one.verdict {
+        _ if one.is_unsure() => "unsure",
+        _ if !one.differs() && !one.seems_worse() && is_undecided(one) => "undecided",
+        verdict => verdict,
+    };
     let seeds = match one.seeds {
         seeds if seeds == ranking.seeds => String::new(),
         1 => ", 1 seed".to_owned(),

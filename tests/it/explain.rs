@@ -202,6 +202,24 @@ fn a_small_run_is_as_worked_by_hand() {
     assert!(slow.is_at_percentile);
 }
 
+#[test]
+fn a_step_that_is_decided_ahead_waits_for_those_in_flight() {
+    // As before, but each step is decided while the one before it runs. B is sent while A's third step is in flight:
+    //   3.0        the second step has ended, the fourth is decided: A decodes beside B's prefill
+    //   3.0 … 4.0  A's third step
+    //   4.0 … 6.0  the fourth
+    let engine =
+        ("cluster.engine", "{ type = 'vllm_v1', max_model_len = 2048, async_scheduling = true }");
+    let mut explain = asked(with(&[&BY_HAND[..], &[engine]].concat()));
+    explain.request = Some(1);
+    let found = explained(&explain);
+    let of = |kind| found.request.account.of(kind).as_nanos() / 1000;
+    let parts = [PartKind::Queued, PartKind::StepsBefore, PartKind::Prefill];
+    assert_eq!(parts.map(of), [500, 1000, 2000]);
+    let text = found.account_text();
+    assert!(text.contains("steps before its first"), "{text}");
+}
+
 /// A host that takes time for each step.
 const HOST: &str = "{ schedule_us = 300.0, launch_us = 200.0, post_process_us = 200.0 }";
 
