@@ -145,11 +145,14 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// Why no number of replicas on at most so many GPUs holds all adapters, if none does.
+    /// Why no number of replicas on at most so many GPUs will do, if none does.
     pub(super) fn lacks_room(&self, max_gpus: u32) -> Option<Obstacle> {
-        let least = Size::Mixed(self.least_with_room);
-        let gpus = self.gpus(least);
+        let smallest = self.gpus(self.layout.one());
+        if smallest > max_gpus {
+            return Some(Obstacle::Size { gpus: smallest, max_gpus });
+        }
         let replicas = self.least_with_room;
+        let gpus = self.gpus(Size::Mixed(replicas));
         let lacks = Obstacle::Room { replicas, gpus, max_gpus };
         (replicas > 1 && gpus > max_gpus).then_some(lacks)
     }

@@ -15,6 +15,13 @@ pub enum Obstacle {
     NoPrice(String),
     /// The memory of its GPUs does not hold it.
     Memory(String),
+    /// Its smallest cluster has more GPUs than a cluster may have.
+    Size {
+        /// Those of that cluster.
+        gpus: u32,
+        /// The most GPUs that a cluster may have.
+        max_gpus: u32,
+    },
     /// A cluster may not have so many GPUs that all adapters have room.
     Room {
         /// Replicas that have room for all adapters.
@@ -32,6 +39,12 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPrice(_) => f.write_str("no price is known"),
+            Self::Size { gpus, max_gpus } => {
+                write!(
+                    f,
+                    "its smallest cluster has {gpus} GPUs, more than the {max_gpus} that are allowed"
+                )
+            }
             Self::Room { replicas, gpus, max_gpus } => write!(
                 f,
                 "room for all adapters takes {replicas} replicas, {gpus} GPUs, more than the {max_gpus} that are allowed"

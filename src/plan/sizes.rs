@@ -50,9 +50,13 @@ impl Study {
                 let limits = self.limits(place, hunt, found)?;
                 let typical = limits.sizes_of_faster.and_then(|faster| faster.typical);
                 let need = typical.unwrap_or_else(|| Need::of(hunt, found.size));
-                Limits { cheapest_typical: self.cheapest_typical(&rows, (place, need))?, ..limits }
+                let best = Some((place, need));
+                Limits { cheapest_typical: self.cheapest_typical(&rows, best)?, ..limits }
             }
-            _ => Limits::default(),
+            _ => Limits {
+                cheapest_typical: self.cheapest_typical(&rows, None)?,
+                ..Limits::default()
+            },
         };
         let tried = hunts.iter().enumerate().flat_map(|(place, hunt)| {
             let tried = hunt.iter().flat_map(Hunt::tried);
@@ -142,14 +146,15 @@ impl Study {
         })
     }
 
-    /// The cheapest layout if servers are typical: the best one, which then needs so much, or one that is cheaper.
+    /// The cheapest layout if servers are typical: the best one, which then needs so much, or one that is cheaper. Where no
+    /// layout does on slow servers, the cheapest of all that do on typical ones.
     ///
     /// Layouts of which nothing is assumed need what they were found to need. One that was left out there costs more than
     /// the second cheapest, and so more than the best one on typical servers, which need no more than slow ones.
     fn cheapest_typical(
         &self,
         rows: &[Row],
-        best: (usize, Need),
+        best: Option<(usize, Need)>,
     ) -> Result<Option<(usize, Need)>, PlanError> {
         /// So much cheaper at least, as a share: sums of the same prices differ by rounding.
         const CHEAPER: f64 = 1e-6;
@@ -157,7 +162,9 @@ impl Study {
             return Ok(None);
         }
         let base = self.base().clone().of_server(Unstated::TYPICAL);
-        let others = rows.iter().filter(|row| row.is_for_slow && row.place != best.0);
+        let others = rows
+            .iter()
+            .filter(|row| row.is_for_slow && best.is_none_or(|(place, _)| row.place != place));
         let hunts = others.map(|row| {
             let hunt = self.hunt(&self.layouts[row.place], &base, &self.traffic)?;
             Ok::<_, PlanError>(hunt.ok().map(|hunt| (row.place, hunt)))
@@ -175,20 +182,27 @@ impl Study {
         hunts.sort_by(|a, b| bound(a).total_cmp(&bound(b)));
         let mut cheapest = best;
         for (place, hunt, least) in hunts {
-            let most = cheapest.1.cost * (1.0 - CHEAPER);
+            let most = cheapest.map_or(f64::INFINITY, |(_, need)| need.cost * (1.0 - CHEAPER));
+            if hunt.cost(least) > most {
+                continue;
+            }
             // The largest that is cheaper; if that misses an SLO, so do the smaller ones.
-            let Some(largest) = hunt.largest_for(most, least) else { continue };
-            let fits = hunt.has_room(largest) && hunt.gpus(largest) <= self.question.max_gpus;
-            if hunt.cost(least) > most || fits && !hunt.remembered(largest, &self.traffic)?.is_kept
-            {
+            if most.is_finite() {
+                let Some(largest) = hunt.largest_for(most, least) else { continue };
+                let fits = hunt.has_room(largest) && hunt.gpus(largest) <= self.question.max_gpus;
+                if fits && !hunt.remembered(largest, &self.traffic)?.is_kept {
+                    continue;
+                }
+            }
+            if hunt.lacks_room(self.question.max_gpus).is_some() {
                 continue;
             }
             let found = hunt.fewest(least, &self.traffic, self.question.max_gpus)?;
             if let Some(found) = found.filter(|found| found.cost <= most) {
-                cheapest = (place, Need::of(&hunt, found.size));
+                cheapest = Some((place, Need::of(&hunt, found.size)));
             }
         }
-        Ok(Some(cheapest))
+        Ok(cheapest)
     }
 
     /// The fewest replicas of a layout for other requests.

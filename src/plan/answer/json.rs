@@ -82,7 +82,9 @@ impl Answer {
                 one["lacks"] = json!(match reason {
                     Obstacle::NoPrice(_) => "price",
                     Obstacle::Memory(_) => "memory",
-                    Obstacle::Room { .. } | Obstacle::Other(_) => "other",
+                    Obstacle::Size { .. } | Obstacle::Room { .. } | Obstacle::Other(_) => {
+                        "other"
+                    }
                 });
             }
             Outcome::TooDear { broken, cost } => {

@@ -105,7 +105,7 @@ impl Answer {
                 let hint = format!("give one as in --price {gpu}=2.5, or --price-file");
                 (nothing(), format!("no price is known; {hint}"))
             }
-            Outcome::Impossible(reason @ Obstacle::Room { .. }) => {
+            Outcome::Impossible(reason @ (Obstacle::Size { .. } | Obstacle::Room { .. })) => {
                 (nothing(), format!("{reason} (--max-gpus)"))
             }
             Outcome::Impossible(reason) => (nothing(), shortened(&reason.to_string())),

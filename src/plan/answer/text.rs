@@ -135,7 +135,19 @@ impl Answer {
                 format!("{some} layout{s} without a price took no part.{prices}\n")
             }
         };
-        format!("{nothing}{slow}\n{left_out}")
+        let typical = match self.limits.cheapest_typical {
+            Some((place, need)) => {
+                format!(
+                    "If all servers were typical, the cheapest would be {}\n",
+                    self.sized(place, need)
+                )
+            }
+            None if self.is_for_slow() && !self.seeks_rate() => {
+                "None does on typical servers either.\n".to_owned()
+            }
+            None => String::new(),
+        };
+        format!("{nothing}{slow}\n{typical}{left_out}")
     }
 
     fn winner_text(&self, row: &Row, found: &Tried, hints: Hints) -> String {

@@ -226,3 +226,32 @@ fn a_comparison_takes_the_servers_too() {
     };
     assert!(compared("fast") < compared("typical") && compared("typical") < compared("slow"));
 }
+
+#[test]
+fn where_slow_servers_never_do_the_typical_ones_are_told() {
+    // Between what a request alone takes on a typical server and on a slow one.
+    let alone = |servers| figure(&run(64.0, servers), "p99_ttft_ms");
+    let between = f64::midpoint(alone("typical"), alone("slow"));
+    let slo = format!("p99_ttft_ms<={between}");
+    let arguments = ["plan", "study.toml", "--slo", &slo, "--resamples", "0", "--max-gpus", "80"];
+    let said = unstated().run(arguments).expect_exit(1).stdout();
+    assert!(said.contains("No layout meets all SLOs on servers slower than"), "{said}");
+    let line = said.lines().find(|line| line.starts_with("If all servers were typical, "));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    let pinned = [&arguments[..], &["--point"]].concat();
+    let pinned = unstated().run(pinned).expect_exit(0).stdout();
+    let cheapest = pinned.lines().find_map(|line| line.strip_prefix("Cheapest: ")).unwrap();
+    let cluster = cheapest.split(" USD/h").next().unwrap();
+    assert!(line.contains(cluster), "{line} beside {cheapest}");
+    let none = ["plan", "study.toml", "--slo", "p99_ttft_ms<=1", "--resamples", "0"];
+    let said = unstated().run([&none[..], &["--max-gpus", "4"]].concat()).expect_exit(1).stdout();
+    assert!(said.contains("None does on typical servers either."), "{said}");
+}
+
+#[test]
+fn a_layout_that_is_larger_than_allowed_says_so() {
+    let few = ["plan", "study.toml", "--tp", "4", "--max-gpus", "2", "--resamples", "0"];
+    let said = unstated().run([&few[..], &SLOS[..4]].concat()).expect_exit(1).stdout();
+    let told = "its smallest cluster has 4 GPUs, more than the 2 that are allowed (--max-gpus)";
+    assert!(said.contains(told), "{said}");
+}
