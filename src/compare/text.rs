@@ -202,7 +202,16 @@ pub(super) fn together(all: &[Contestant], findings: &Findings) -> Vec<String> {
             .filter(|(_, names)| !names.is_empty())
             .map(|(word, names)| format!("{word} {}", names.join(", ")))
             .collect();
-        let rest = of(&[Verdict::NoDifference, Verdict::Identical]).len();
+        let is_unsure = |finding: &&Finding| {
+            let by_itself = [Verdict::Better, Verdict::Worse, Verdict::Higher, Verdict::Lower];
+            finding.together == Some(Verdict::NoDifference) && by_itself.contains(&finding.verdict)
+        };
+        let unsure: Vec<_> =
+            one.judged.iter().filter(is_unsure).map(|finding| plain(&finding.name)).collect();
+        let rest = of(&[Verdict::NoDifference, Verdict::Identical]).len() - unsure.len();
+        if !unsure.is_empty() {
+            words.push(format!("unsure in {}", unsure.join(", ")));
+        }
         let others = if rest == 1 { "1 other".to_owned() } else { format!("{rest} others") };
         match (words.is_empty(), findings.is_without_chance) {
             (true, true) => words.push("the same in all".to_owned()),
