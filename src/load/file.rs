@@ -68,6 +68,11 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, Proble
         Ok(read) => return Ok(read),
         Err(error) => error,
     };
+    // A misspelt table is told before what is missing without it.
+    let error = match missing(&error.1).and_then(|_| unknown_table::<T>(root)) {
+        Some(unknown) => unknown,
+        None => error,
+    };
     let (path, message) = &error;
     let path = if path == "." { String::new() } else { path.clone() };
     let path = match missing(message) {
@@ -92,6 +97,15 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, Proble
         None => Problem { value, ..Problem::new(path, rule) },
     };
     Err(problem.or_near(nearest(message)))
+}
+
+/// What is wrong with the first key of a table that is not known, if one is not.
+fn unknown_table<T: DeserializeOwned>(root: &Table) -> Option<(String, String)> {
+    root.iter().find_map(|(key, value)| {
+        let alone = Table::from_iter([(key.clone(), value.clone())]);
+        let error = attempt::<T>(alone).err()?;
+        error.1.starts_with(&format!("unknown field `{key}`")).then_some(error)
+    })
 }
 
 /// The path that a key which is not known has where it is one: in a table around its own, or in one within that.

@@ -64,7 +64,7 @@ pub enum FaultConfig {
 
 impl FaultConfig {
     /// When it begins and, if it lasts, for how long, in seconds; nothing of faults at random times.
-    #[cfg(any(feature = "cli", feature = "serve"))]
+    #[cfg(feature = "serve")]
     pub(crate) fn times_mut(&mut self) -> Option<(&mut f64, Option<&mut f64>)> {
         match self {
             Self::Crash { at_s, down_s: lasts_s, .. }

@@ -287,7 +287,7 @@ impl Iterator for Workload {
                 self.over = true;
                 return Some(Err(WorkloadError::Unusable(format!(
                     "workload.arrivals: request {} comes more than 10⁹ seconds after the first; \
-                     take a higher rate, or fewer requests",
+                     take a higher rate, fewer requests, or the right `trace.time_unit`",
                     self.emitted
                 ))));
             }

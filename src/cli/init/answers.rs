@@ -127,9 +127,9 @@ impl Answers {
         Ok(answers)
     }
 
-    /// One line that says what is simulated.
+    /// One line that says what is simulated, in whatever size: that is what is changed next.
     pub(super) fn title(&self) -> String {
-        let Self { model, gpu, tp, replicas, .. } = self;
+        let Self { model, gpu, .. } = self;
         let engine = match self.engine {
             EngineName::Vllm => "vLLM",
             EngineName::Sglang => "SGLang",
@@ -140,10 +140,7 @@ impl Answers {
                 format!("{model} in {}", words(format))
             }
         };
-        let gpus = if *tp == 1 { gpu.clone() } else { format!("{tp} {gpu}") };
-        let each =
-            if *replicas == 1 { String::new() } else { format!("{replicas} replicas, each ") };
-        format!("{each}{model} on {gpus}, {engine}")
+        format!("{model} on {gpu}, {engine}")
     }
 
     /// The size that was given, if it fits; else the smallest that does, which may be asked.

@@ -51,19 +51,29 @@ pub(super) fn stamp(unit: TimeUnit, column: &str, text: &[u8]) -> Result<i64, St
         if let Some(problem) = comma_problem(column, text) {
             return problem;
         }
-        format!(
-            "`{column}` must be a finite number of {unit}, got `{}`",
-            String::from_utf8_lossy(text)
-        )
+        let text = String::from_utf8_lossy(text);
+        let is_far = text.parse().is_ok_and(f64::is_finite);
+        if is_far { too_far(column, &text) } else { no_stamp(unit, column, &text) }
     })
+}
+
+/// Times are 64-bit nanoseconds.
+fn too_far(column: &str, got: &str) -> String {
+    format!("`{column}` must be a time within 9.2·10⁹ seconds of zero, got `{got}`")
+}
+
+fn no_stamp(unit: TimeUnit, column: &str, got: &str) -> String {
+    format!("`{column}` must be a finite number of {unit}, got `{got}`")
 }
 
 /// The same from a floating-point number, to the nearest nanosecond.
 pub(super) fn stamp_from_f64(unit: TimeUnit, column: &str, value: f64) -> Result<i64, String> {
     let scaled = unit.decimal_digits().map(|digits| value * 10_f64.powi(digits.cast_signed()));
-    scaled
-        .and_then(nearest)
-        .ok_or_else(|| format!("`{column}` must be a finite number of {unit}, got {value}"))
+    scaled.and_then(nearest).ok_or_else(|| {
+        let got = format!("{value:?}");
+        let is_far = scaled.is_some() && value.is_finite();
+        if is_far { too_far(column, &got) } else { no_stamp(unit, column, &got) }
+    })
 }
 
 /// `text × 10^digits` as an integer, the rest rounded half away from zero; `None` unless the text
@@ -206,11 +216,19 @@ mod tests {
 
     #[test]
     fn a_stamp_is_finite_and_a_number() {
-        for text in ["NaN", "inf", "", ".", "-", "1.2.3", "12:00", "1e30", "99999999999999999999"] {
-            let problem = stamp(TimeUnit::Seconds, "t", text.as_bytes()).unwrap_err();
+        let problem = |text: &str| stamp(TimeUnit::Seconds, "t", text.as_bytes()).unwrap_err();
+        for text in ["NaN", "inf", "", ".", "-", "1.2.3", "12:00"] {
+            let problem = problem(text);
             assert!(problem.contains("finite number of seconds"), "{problem}");
             assert!(problem.contains(text), "{problem}");
         }
+        for text in ["1e30", "99999999999999999999", "-1e300"] {
+            let problem = problem(text);
+            let said = format!("must be a time within 9.2·10⁹ seconds of zero, got `{text}`");
+            assert!(problem.contains(&said), "{problem}");
+        }
+        let far = stamp_from_f64(TimeUnit::Milliseconds, "t", 1e300).unwrap_err();
+        assert_eq!(far, "`t` must be a time within 9.2·10⁹ seconds of zero, got `1e300`");
     }
 
     #[test]

@@ -181,3 +181,11 @@ fn the_file_of_a_gpu_that_is_no_toml_is_told_with_its_line() {
         .expect_exit(2)
         .stderr_has("cluster.gpu: mine.toml: line 3, column 15: ");
 }
+
+#[test]
+fn a_misspelt_table_is_told_before_what_is_missing_without_it() {
+    let text =
+        SCENARIO.replace("[cluster]", "[clusters]") + "[cluster.lora]\nmax_host_adapters = 2\n";
+    let refused = Cli::new().file("s.toml", text).words("run s.toml --no-files").expect_exit(2);
+    refused.stderr_has("unknown key `clusters`; did you mean `cluster`?");
+}
