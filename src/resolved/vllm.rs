@@ -69,7 +69,15 @@ pub(super) fn resolve(
     let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
     let default = VllmConfig::default_batched_tokens(gpu, model_len, vllm.enable_chunked_prefill);
     let budget = *vllm.max_num_batched_tokens.get_or_insert(default);
-    vllm.max_num_seqs.get_or_insert(seqs);
+    // As vLLM does: `SchedulerConfig` refuses more sequences than tokens, a default gives way (0.33.0, `config/scheduler.py`,
+    // `engine/arg_utils.py`).
+    let seqs = *vllm.max_num_seqs.get_or_insert(seqs.min(budget));
+    if budget < seqs {
+        return Err(fail(
+            "cluster.engine.max_num_batched_tokens",
+            &format!("must be at least max_num_seqs ({seqs}), got {budget}"),
+        ));
+    }
     graphs::resolve_vllm(vllm, gpu)?;
     if !vllm.enable_chunked_prefill && budget < model_len {
         return Err(fail(

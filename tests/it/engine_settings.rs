@@ -41,6 +41,10 @@ fn impossible_settings_of_vllm_are_refused() {
         ("block_size = 0", "block_size: must be at least 1, got 0"),
         ("max_num_batched_tokens = 0", "max_num_batched_tokens: must be at least 1, got 0"),
         ("max_num_seqs = 0", "max_num_seqs: must be at least 1, got 0"),
+        (
+            "max_num_seqs = 65\nmax_num_batched_tokens = 64",
+            "max_num_batched_tokens: must be at least max_num_seqs (65), got 64",
+        ),
         ("num_gpu_blocks = 1", "num_gpu_blocks: must be at least 2"),
         ("num_gpu_blocks = 100", "max_model_len: a sequence of"),
         ("cudagraph_capture_sizes = []", "cudagraph_capture_sizes: must hold at least one size"),
@@ -253,4 +257,16 @@ fn a_captured_step_is_padded_and_an_eager_one_is_not() {
     );
     assert_eq!(step("type = 'vllm_v0'"), padded([None, Some(4)]));
     assert_eq!(step("type = 'sarathi'\nchunk_size = 1000"), padded([None, None]));
+}
+
+#[test]
+fn as_many_sequences_as_tokens_of_a_step_run_unless_told() {
+    let seqs = |engine: &str| {
+        let scenario = resolve("", engine).expect("a scenario");
+        let EngineConfig::VllmV1(vllm) = &scenario.first().cluster.engine else { panic!("vLLM") };
+        vllm.max_num_seqs
+    };
+    assert_eq!(seqs("type = 'vllm_v1'\nmax_num_batched_tokens = 64"), Some(64));
+    assert_eq!(seqs("type = 'vllm_v1'\nmax_num_batched_tokens = 64\nmax_num_seqs = 9"), Some(9));
+    assert_eq!(seqs("type = 'vllm_v1'"), Some(256), "the default of this GPU");
 }
