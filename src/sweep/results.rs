@@ -111,8 +111,30 @@ impl Results {
         if failed > 0 && failed < of {
             texts.push(format!("{failed} of {of} runs failed (column `error`)"));
         }
+        let (alike, points) = (self.points_alike(), self.by_point().count());
+        if alike > 0 {
+            texts.push(format!(
+                "at {alike} of {points} points each seed gave the same figures, as where a trace is replayed: ± 0 says \
+                 nothing of other traffic (`servecast compare` sends stretches resampled from the trace)"
+            ));
+        }
         texts.extend(self.warnings_of_runs(lossy > 0));
         texts.into_iter().map(Note::Warning).collect()
+    }
+
+    /// The runs of each point.
+    fn by_point(&self) -> impl Iterator<Item = &[Entry]> {
+        self.entries.chunk_by(|one, next| one.point == next.point)
+    }
+
+    /// How many points have several runs, all with the same figures.
+    fn points_alike(&self) -> usize {
+        let is_alike = |runs: &&[Entry]| {
+            let [first, others @ ..] = runs else { return false };
+            let is_same = |other: &Entry| other.outcome == first.outcome;
+            !others.is_empty() && first.error().is_none() && others.iter().all(is_same)
+        };
+        self.by_point().filter(is_alike).count()
     }
 
     /// What runs are warned of, once for each kind: how many points, and what is said of the first of them. Caveats are
@@ -131,7 +153,7 @@ impl Results {
             _ => false,
         };
         topics.retain(|(kind, _), _| !is_told(*kind));
-        let points = self.entries.chunk_by(|one, next| one.point == next.point).count();
+        let points = self.by_point().count();
         let has_seeds = self.manifest.plan.seeds > 1;
         let line = |(concerned, first, text): (BTreeSet<u32>, &Entry, &str)| {
             let (count, point, seed) = (concerned.len(), first.point, first.seed_number);

@@ -187,6 +187,25 @@ fn a_changed_design_takes_what_is_known_and_a_changed_file_is_read_again() {
 }
 
 #[test]
+fn seeds_that_change_nothing_are_told() {
+    let trace = "arrival_s,input_tokens,output_tokens\n0,10,3\n0.5,20,3\n";
+    let text = "name = 't'\n[trace]\npath = 't.csv'\n[workload]\narrivals = { type = 'trace' }\n\
+                lengths = { type = 'trace' }\n[cluster]\nmodel = 'Qwen/Qwen2.5-7B'\ngpu = 'H100'\n";
+    let cli = Cli::with_scenario().file("t.csv", trace).file("t.toml", text);
+    let told = "at 2 of 2 points each seed gave the same figures";
+    let swept = |scenario: &str, seeds: u32| {
+        let folder = format!("{}-{seeds}", scenario.replace('.', "-"));
+        let words = format!(
+            "sweep {scenario} --vary cluster.replicas=1,2 --seeds {seeds} --output-dir {folder}"
+        );
+        cli.words(&words).expect_exit(0).stderr()
+    };
+    assert!(swept("t.toml", 2).contains(told));
+    assert!(!swept("t.toml", 1).contains("same figures"), "one seed tells nothing");
+    assert!(!swept("s.toml", 2).contains("same figures"), "seeds draw its requests");
+}
+
+#[test]
 fn what_runs_are_warned_of_is_told_once_for_each_kind() {
     // One request at a time, of 1.1 + 9 · 1.01 ms: no more than 98 a second are served.
     let engine = "engine = { type = \"vllm_v1\", max_num_seqs = 1 }\n";
