@@ -38,19 +38,20 @@ pub fn percentile_of(count: u64, p: f64, order_statistic: impl Fn(u64) -> f64) -
 /// so that means agree with the tools' to the last bit.
 pub fn sum(values: &[f64]) -> f64 {
     let n = values.len();
-    if n < 8 {
+    let (chunks, rest) = values.as_chunks::<8>();
+    let Some((first, chunks)) = chunks.split_first() else {
         return values.iter().fold(0.0, |sum, x| sum + x);
-    }
+    };
     if n <= 128 {
-        let mut r: [f64; 8] = std::array::from_fn(|i| values[i]);
-        let whole = n - n % 8;
-        for chunk in values[8..whole].chunks_exact(8) {
-            for (sum, x) in r.iter_mut().zip(chunk) {
-                *sum += x;
+        let mut r = *first;
+        for chunk in chunks {
+            #[expect(clippy::needless_range_loop, reason = "a zip is a call for each chunk")]
+            for i in 0..8 {
+                r[i] += chunk[i];
             }
         }
         let head = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-        return values[whole..].iter().fold(head, |sum, x| sum + x);
+        return rest.iter().fold(head, |sum, x| sum + x);
     }
     let half = n / 2 - (n / 2) % 8;
     sum(&values[..half]) + sum(&values[half..])

@@ -33,6 +33,7 @@ impl CapturedSizes {
     }
 
     /// The captured size that `rows` rows are padded to; `None` when there is none.
+    #[inline]
     pub fn pad(&self, rows: u32) -> Option<u32> {
         self.padded.get(rows as usize).copied().filter(|&size| size > 0)
     }
@@ -68,6 +69,7 @@ impl CudaGraphs {
     }
 
     /// How many steps of a decode run from this shape on, itself included, replay the same.
+    #[inline]
     pub fn alike(&self, shape: &StepShape) -> u64 {
         match self.context_max {
             Some(most) if self.replayed(shape).is_some() => {

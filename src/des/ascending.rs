@@ -21,7 +21,7 @@ impl<T: Ord> Ascending<T> {
     /// Adds an entry.
     #[inline]
     pub fn push(&mut self, entry: T) {
-        if self.list.back().is_none_or(|last| *last <= entry) {
+        if self.list.back().is_none_or(|last| last.cmp(&entry).is_le()) {
             self.list.push_back(entry);
         } else {
             self.others.push(Reverse(entry));
@@ -45,19 +45,23 @@ impl<T: Ord> Ascending<T> {
     }
 
     /// Whether the least entry is the first of the list.
+    #[inline]
     fn is_listed(&self) -> bool {
         match (self.list.front(), self.others.peek()) {
-            (Some(first), Some(Reverse(other))) => first <= other,
+            // `<=` of tuples is a call for each of their fields.
+            (Some(first), Some(Reverse(other))) => first.cmp(other).is_le(),
             (first, _) => first.is_some(),
         }
     }
 
     /// The number of entries.
+    #[inline]
     pub fn len(&self) -> usize {
         self.list.len() + self.others.len()
     }
 
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -53,6 +53,7 @@ pub struct Life {
 
 impl Life {
     /// A request that enters the engine.
+    #[inline]
     pub fn new(id: RequestId, request: &Request) -> Self {
         Self {
             id,

@@ -208,6 +208,7 @@ impl Phases {
         }
     }
 
+    #[inline]
     fn step(
         &mut self,
         at: SimTime,
@@ -250,6 +251,7 @@ impl Phases {
         self.stalled_before.remove(&id).unwrap_or_default()
     }
 
+    #[inline]
     fn pace(&mut self, instance: InstanceId) -> &mut Pace {
         let seat = self.lane.seat(instance);
         if self.paces.len() <= seat {

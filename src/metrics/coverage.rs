@@ -36,6 +36,7 @@ impl StepCoverage {
         self.extrapolated += other.extrapolated;
     }
 
+    #[inline]
     fn is_beyond(&self, instance: InstanceId, shape: &StepShape) -> bool {
         self.costs[self.kinds.of(instance)].coverage(shape) == Coverage::Extrapolated
     }

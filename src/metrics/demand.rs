@@ -75,6 +75,7 @@ impl Observer for Demanded {
     }
 }
 
+#[inline]
 fn joined<T: Ord + Copy>(one: Range<T>, other: Range<T>) -> Range<T> {
     match (one, other) {
         (Some([a, b]), Some([c, d])) => Some([a.min(c), b.max(d)]),

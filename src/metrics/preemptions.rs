@@ -97,6 +97,7 @@ impl Preemptions {
     }
 
     /// A loss is counted in two parts: the part up to now is returned, the rest begins.
+    #[inline]
     pub fn split(&mut self, id: RequestId, at: SimTime, stalled: SimDuration) -> Option<Lost> {
         let lost = self.lost.get_mut(&id)?;
         let before = *lost;

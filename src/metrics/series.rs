@@ -108,13 +108,17 @@ impl Series {
             self.sums[self.current.index] += u128::from(amount) * times.len() as u128;
             return;
         }
-        let mut times = times.peekable();
-        while let Some(at) = times.next() {
-            let index = self.reach(at);
-            let mut sum = amount;
-            while times.next_if(|at| self.current.contains(at.as_nanos())).is_some() {
-                sum += amount;
+        let (mut index, mut sum) = (self.current.index, 0);
+        for at in times {
+            if !self.current.contains(at.as_nanos()) {
+                if sum > 0 {
+                    self.sums[index] += u128::from(sum);
+                }
+                (index, sum) = (self.reach_anew(at), 0);
             }
+            sum += amount;
+        }
+        if sum > 0 {
             self.sums[index] += u128::from(sum);
         }
     }
@@ -206,8 +210,12 @@ impl Series {
         loop {
             let bin = self.current.onward(now.as_nanos(), self.bin.as_nanos());
             if bin.index < self.bins_max {
-                if bin.index >= self.sums.len() {
-                    self.sums.resize(bin.index + 1, 0);
+                // The next one, most often: growing by one is inlined.
+                if bin.index > self.sums.len() {
+                    self.sums.resize(bin.index, 0);
+                }
+                if bin.index == self.sums.len() {
+                    self.sums.push(0);
                 }
                 self.current = bin;
                 return bin.index;

@@ -74,6 +74,7 @@ pub(super) struct Longest {
 }
 
 impl Longest {
+    #[inline]
     pub(super) fn add(&mut self, request: &Request) {
         self.prompt_tokens = self.prompt_tokens.max(request.prompt_tokens);
         let whole_tokens = request.prompt_tokens.saturating_add(request.max_tokens);

@@ -201,6 +201,7 @@ impl Caution {
         each.find_map(|(model, longest)| longest.refused(scenario, model))
     }
 
+    #[inline]
     fn arrived(&mut self, request: &Request) {
         let model = request.model.index();
         self.busiest[model].add(request);

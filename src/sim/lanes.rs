@@ -305,8 +305,10 @@ impl<O: Observer> LaneRun<O> {
         if self.engine.is_idle() {
             self.is_awaited = false;
         }
-        for gone in self.outcome.left.drain(..) {
-            self.counts.leave(gone.finish);
+        if !self.outcome.left.is_empty() {
+            for gone in self.outcome.left.drain(..) {
+                self.counts.leave(gone.finish);
+            }
         }
     }
 

@@ -94,6 +94,7 @@ impl<A: Separable, B: Separable> Separable for (A, B) {
         B::take_back(&mut lane.1, aside.1);
     }
 
+    #[inline]
     fn arrives(&mut self, request: &Request) {
         self.0.arrives(request);
         self.1.arrives(request);
@@ -130,6 +131,7 @@ impl<O: Separable> Separable for Option<O> {
         }
     }
 
+    #[inline]
     fn arrives(&mut self, request: &Request) {
         if let Some(observer) = self {
             observer.arrives(request);
@@ -163,6 +165,7 @@ impl<O: Separable> Separable for &mut O {
         O::take_back(lane, aside);
     }
 
+    #[inline]
     fn arrives(&mut self, request: &Request) {
         (**self).arrives(request);
     }

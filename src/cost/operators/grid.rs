@@ -126,6 +126,7 @@ impl Polyline {
         Self::new(self.points.iter().map(|(x, y)| (*x, y * factor(*x))))
     }
 
+    #[inline]
     pub(super) fn at(&self, x: f64) -> f64 {
         let above = self.points.partition_point(|point| point.0 <= x);
         let Some(low) = above.checked_sub(1).map(|index| self.points[index]) else {

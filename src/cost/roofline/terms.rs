@@ -85,6 +85,7 @@ impl AttentionSecs {
     }
 
     /// Of steps with these sequences.
+    #[inline]
     pub(in crate::cost) fn decodes(&self, shape: &StepShape) -> DecodeTokens {
         let fixed = if shape.seqs() > 0 { self.fixed } else { 0.0 };
         let bounded = self.bounded[0].is_some().then(|| {
@@ -151,7 +152,7 @@ struct BoundedTokens {
 
 impl DecodeTokens {
     #[inline]
-    pub(in crate::cost) fn secs(self, context_tokens: u64) -> f64 {
+    pub(in crate::cost) fn secs(&self, context_tokens: u64) -> f64 {
         let mut secs = self.fixed + self.token * context_tokens.cast_signed() as f64;
         for bounded in self.bounded.iter().flatten() {
             secs += bounded.token * context_tokens.min(bounded.most).cast_signed() as f64;

@@ -159,8 +159,12 @@ impl Instance {
             return self.run_length.steps();
         }
         let nanos = self.next_input.as_nanos().saturating_sub(self.last_completion.as_nanos());
-        let each = self.in_flight.iter().map(|step| step.duration).min().unwrap_or_default();
-        let steps = nanos / each.as_nanos().max(1);
+        let mut shortest = u64::MAX;
+        for step in self.in_flight.iter() {
+            shortest = shortest.min(step.duration.as_nanos());
+        }
+        // With none in flight any number of steps may come before the input.
+        let steps = if shortest == u64::MAX { nanos } else { nanos / shortest.max(1) };
         (steps as usize).saturating_add(4).min(RunLength::MOST)
     }
 

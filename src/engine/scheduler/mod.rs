@@ -252,6 +252,7 @@ mod sealed {
 }
 
 /// Repeats a list with this period up to `len`.
+#[inline]
 fn repeat(list: &mut Vec<u32>, period: usize, len: usize) {
     while list.len() < len {
         list.extend_from_within(..period.min(len - list.len()));

@@ -275,6 +275,7 @@ impl Schedule for VllmV0 {
 
     fn rewind_clock(&mut self) {}
 
+    #[inline]
     fn displaces_in_vain(&self) -> bool {
         false
     }

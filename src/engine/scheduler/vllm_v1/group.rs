@@ -141,8 +141,12 @@ impl Group {
         self.by_key.push((Reverse(member.key()), member.admission, slot));
         self.last_admission = self.last_admission.max(member.admission);
         let places = &mut self.phases[member.phase(self.block_size)];
-        let at = places.partition_point(|place| place.0 < member.admission);
-        places.insert(at, (member.admission, slot));
+        if places.last().is_none_or(|last| last.0 < member.admission) {
+            places.push((member.admission, slot));
+        } else {
+            let at = places.partition_point(|place| place.0 < member.admission);
+            places.insert(at, (member.admission, slot));
+        }
         let place = (member.admission, slot);
         self.by_last_tick.push((member.last_tick, place.0, place.1));
         // Whose last token comes from the step in which it joined leaves with that step.
@@ -213,8 +217,14 @@ impl Group {
     pub(super) fn claims_ahead(&self, ticks: usize, claims: &mut Vec<u32>) {
         claims.clear();
         let (before, after) = self.phases.split_at(self.claiming + 1);
-        let cycle = before.iter().rev().chain(after.iter().rev()).map(|places| places.len() as u32);
-        claims.extend(cycle.take(ticks));
+        let len = |places: &Vec<_>| places.len() as u32;
+        let first = before.len().min(ticks);
+        for places in before.iter().rev().take(first) {
+            claims.push(len(places));
+        }
+        for places in after.iter().rev().take(ticks - first) {
+            claims.push(len(places));
+        }
         repeat(claims, self.phases.len(), ticks);
     }
 

@@ -19,6 +19,7 @@ pub(super) struct StepLimits {
 
 impl StepLimits {
     /// A chunk of at most `tokens` tokens.
+    #[inline]
     pub(super) fn clip(&self, tokens: u32) -> u32 {
         if self.chunk > 0 { tokens.min(self.chunk) } else { tokens }
     }

@@ -62,6 +62,7 @@ impl Queue {
     }
 
     /// Whether nobody in it can be admitted, whatever else holds.
+    #[inline]
     pub(super) fn has_nobody(&self, is_served: impl Fn(Option<AdapterId>) -> bool) -> bool {
         match self {
             Self::Lanes(lanes) => lanes.head(is_served).is_none(),
