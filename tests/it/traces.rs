@@ -345,6 +345,10 @@ fn a_missing_column_names_what_is_there_and_what_is_close() {
          'prompt_tokens=length of prompt'`, or in a scenario `trace.columns = { arrival = \
          \"NAME\", prompt_tokens = \"length of prompt\" }`"
     );
+    // What has one column is no trace: no part of it is proposed.
+    let alone = refusal("t.csv", "# A scenario of mine\nname = \"x\"\n");
+    assert!(alone.contains("found `# A scenario of mine` alone; a trace has"), "{alone}");
+    assert!(!alone.contains("--column"), "{alone}");
     let error = refusal("t.jsonl", r#"{"arrival_s": 1, "prompt_tokens": 2}"#);
     assert!(error.starts_with("t.jsonl:1: jsonl needs a column for the output tokens"), "{error}");
 }
@@ -381,6 +385,24 @@ fn a_wrong_row_is_named_with_its_line_its_rule_and_its_value() {
         "t.csv:2: the name of column `timestamp` does not say the unit of its times (first value \
          `17`); state it, as in `--time-unit ms` or `trace.time_unit = \"ms\"`: s, ms, us or ns"
     );
+}
+
+#[test]
+fn a_unit_that_the_name_of_the_column_contradicts_is_refused() {
+    let text = "sent_ms,prompt_tokens,output_tokens\n0,1,1\n1000,1,1\n";
+    let with = |unit| {
+        let mut options = TraceOptions { time_unit: Some(unit), ..TraceOptions::default() };
+        options.columns.arrival = Some("sent_ms".to_owned());
+        options
+    };
+    assert_eq!(
+        refusal_with("t.csv", text, None, &with(TimeUnit::Seconds)),
+        "t.csv:1: the name of column `sent_ms` says milliseconds, and `time_unit` seconds; leave out \
+         `time_unit`, or name the column without a unit"
+    );
+    let folder = folder();
+    let read = rows_with(&file(&folder, "t.csv", text), None, &with(TimeUnit::Milliseconds));
+    assert_eq!(read.unwrap(), [row(0, 1, 1), row(1_000_000_000, 1, 1)]);
 }
 
 #[test]

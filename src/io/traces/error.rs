@@ -104,6 +104,9 @@ impl fmt::Display for MissingColumn {
         let columns = if missing.len() == 1 { "a column" } else { "columns" };
         write!(f, "{file}:{line}: {format} needs {columns} for {}", list(roles.collect()))?;
         write!(f, ", found {}", quoted(found))?;
+        if *format == TraceFormat::Csv && found.len() == 1 {
+            return f.write_str(" alone; a trace has a line of names first, with commas, semicolons or tabs between them");
+        }
         let name = |one: &MissingRole| one.closest.clone().unwrap_or_else(|| "NAME".to_owned());
         let options = missing.iter().map(|one| {
             let name = name(one);

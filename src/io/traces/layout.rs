@@ -246,6 +246,14 @@ impl Columns {
             })));
         }
         let arrival = found[Role::Arrival as usize].as_ref().map(|(name, _)| name.as_str());
+        if let (Some(stated), Some(name)) = (options.time_unit, arrival)
+            && let Some(named) = TimeUnit::from_suffix(name).filter(|named| *named != stated)
+        {
+            let problem = format!(
+                "the name of column `{name}` says {named}, and `time_unit` {stated}; leave out `time_unit`, or name the column without a unit"
+            );
+            return Err(TraceError::row(path, line, problem));
+        }
         let is_free = options.columns.arrival.is_none() && layout.is_generic();
         let arrival_may_be_duration = is_free && arrival.is_some_and(is_bare_time);
         Ok(Self {
