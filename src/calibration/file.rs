@@ -204,6 +204,17 @@ impl CalibrationFile {
         poor.into_iter().chain(far).chain(other).collect()
     }
 
+    /// Whether kernels were fitted to runs on single GPUs alone, which say nothing of all-reduces.
+    pub fn is_silent_on_all_reduces(&self) -> bool {
+        let paths = self.parameters.iter().map(|found| found.parameter.path.as_str());
+        let mut kernels =
+            paths.filter_map(|path| path.strip_prefix("cluster.step_time.calibration.")).peekable();
+        let are_single = |made_on: &MadeOn| made_on.tensor_parallel_sizes == [1];
+        self.made_on.as_ref().is_some_and(are_single)
+            && kernels.peek().is_some()
+            && kernels.all(|name| name != "all_reduce")
+    }
+
     /// The values found.
     pub fn values(&self) -> Vec<f64> {
         self.parameters.iter().map(|found| found.value).collect()

@@ -259,7 +259,12 @@ impl Draft {
         let mut loaded = loaded.map_err(|error| self.blame_calibration(error))?;
         loaded.policies.clone_from(&self.policies);
         if let Some(calibration) = &self.calibration {
-            let doubts = calibration.doubts(&loaded.scenario);
+            let mut doubts = calibration.doubts(&loaded.scenario);
+            if calibration.is_silent_on_all_reduces() {
+                let (scenario, caveat) = loaded.scenario.with_typical_all_reduces();
+                loaded.scenario = scenario;
+                doubts.extend(caveat);
+            }
             let demand = calibration.made_on.as_ref().and_then(|made_on| made_on.demand);
             loaded.scenario = loaded.scenario.calibrated_with(doubts, demand);
         }

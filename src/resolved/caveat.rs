@@ -82,6 +82,11 @@ pub enum Caveat {
         /// That of the run.
         simulated: f64,
     },
+    /// All-reduces take what they take on typical servers, as no run of the calibration had any.
+    TypicalAllReduces {
+        /// Times what they take alone.
+        factor: f64,
+    },
     /// The calibration does not say which servers it was made on.
     UnknownCalibration,
     /// The catalogue has no checkpoint of the name that is asked for, but the model.
@@ -156,6 +161,10 @@ impl fmt::Display for Caveat {
                      what it says there is extrapolated"
                 )
             }
+            Self::TypicalAllReduces { factor } => write!(
+                f,
+                "no run of the calibration had all-reduces: they take {factor} times what they take alone, as on a typical server"
+            ),
             Self::UnknownCalibration => f.write_str(
                 "the calibration does not say which model, GPU and engine it was made on; calibrate \
                  anew, or add [made_on]",
@@ -180,6 +189,27 @@ fn figure(what: DemandFigure, value: f64) -> String {
 }
 
 impl Scenario {
+    /// The same with all-reduces as on typical servers, where replicas have some and nothing says what they take. Beside it
+    /// the caveat about them.
+    pub(crate) fn with_typical_all_reduces(mut self) -> (Self, Option<Caveat>) {
+        let mut caveat = None;
+        for group in &mut self.groups {
+            let Some(class) = group.server_class.filter(|_| group.cluster.tensor_parallel_size > 1)
+            else {
+                continue;
+            };
+            let factor = class.prior().factors.all_reduce;
+            let alone = Calibration::default().all_reduce.to_bits();
+            if let Some(calibration) = group.cluster.step_time.calibration_mut()
+                && calibration.all_reduce.to_bits() == alone
+            {
+                calibration.all_reduce = factor;
+                caveat = Some(Caveat::TypicalAllReduces { factor });
+            }
+        }
+        (self, caveat)
+    }
+
     /// The same scenario, whose parameters are those of a calibration, with what that is doubted for and what its
     /// runs asked of their replicas, where that is known.
     #[must_use]

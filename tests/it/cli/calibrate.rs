@@ -307,6 +307,35 @@ fn a_calibration_that_fits_this_server_is_taken_without_a_word_and_a_nameless_on
 }
 
 #[test]
+fn all_reduces_that_no_calibrated_run_had_are_those_of_typical_servers() {
+    let found = include_str!("../../../docs/tutorial/found.toml");
+    let single = "tensor_parallel_sizes = [1]";
+    assert!(found.contains(single) && !found.contains("all_reduce"));
+    let cli = Cli::new()
+        .file("server.toml", include_str!("../../../docs/tutorial/server.toml"))
+        .file("found.toml", found)
+        .file("two.toml", found.replace(single, "tensor_parallel_sizes = [1, 2]"));
+    let run = |more: &str| {
+        let words = format!("run server.toml --no-files --point --format json {more}");
+        let ran = cli.words(&words).expect_exit(0);
+        let report: Value = serde_json::from_str(&ran.stdout()).expect("it is JSON");
+        (report["benchmark"]["mean_tpot_ms"].as_f64().expect("a figure"), ran.stderr())
+    };
+    let told = "no run of the calibration had all-reduces: they take ";
+    let tp2 = "--set cluster.tensor_parallel_size=2";
+    let (typical, said) = run(&format!("--calibration found.toml {tp2}"));
+    let factor = said.split_once(told).unwrap_or_else(|| panic!("{said}")).1;
+    let factor = factor.split(' ').next().unwrap();
+    assert!(factor.parse::<f64>().unwrap() > 1.0, "{said}");
+    let set = format!("--set cluster.step_time.calibration.all_reduce={factor}");
+    let (stated, said) = run(&format!("--calibration found.toml {tp2} {set}"));
+    assert!(stated.to_bits() == typical.to_bits() && !said.contains(told), "{stated} {typical}");
+    let (alone, said) = run(&format!("--calibration two.toml {tp2}"));
+    assert!(alone < typical && !said.contains(told), "{alone} {typical}");
+    assert!(!run("--calibration found.toml").1.contains(told), "it has none");
+}
+
+#[test]
 fn what_goes_beyond_the_runs_of_a_calibration_is_warned_of() {
     let fit = "calibrate --server server.toml low.jsonl high.jsonl --fit cluster.api_delay_ms=1+-5 \
                --within 1000 --output found.toml";
