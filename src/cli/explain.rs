@@ -1,5 +1,6 @@
 //! `servecast explain`: why a request was slow.
 
+#[cfg(feature = "plot")]
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

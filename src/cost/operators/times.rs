@@ -115,7 +115,7 @@ pub(in crate::cost) struct SeveralReads<'a> {
 impl SeveralReads<'_> {
     #[inline]
     pub(in crate::cost) fn secs(&mut self, decode_tokens: u64) -> f64 {
-        let mut secs = self.rest.map_or(0.0, |rest| rest.secs(decode_tokens));
+        let mut secs = self.rest.as_ref().map_or(0.0, |rest| rest.secs(decode_tokens));
         for part in &mut self.parts {
             secs += part.secs(decode_tokens);
         }

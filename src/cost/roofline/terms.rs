@@ -47,7 +47,11 @@ impl Rates {
 impl AttentionSecs {
     /// Of the sequences that decode, with what every step takes, and of those that prefill.
     pub(in crate::cost) fn of(&self, shape: &StepShape) -> (f64, f64) {
-        let decode = self.decodes(shape).secs(shape.decode_context_tokens);
+        let context = shape.decode_context_tokens;
+        let mut decode = self.read_once(shape).secs(context);
+        if let Some(verified) = self.verified(shape) {
+            decode += verified.secs(context);
+        }
         let mut prefill = self.full.prefill(shape.prefill_context_tokens, shape.prefill_attention);
         for (window, rates) in self.bounded.iter().flatten() {
             let read = shape.prefill_context_tokens.min(window.most_read(shape.prefill_seqs));
@@ -87,6 +91,12 @@ impl AttentionSecs {
     /// Of steps with these sequences.
     #[inline]
     pub(in crate::cost) fn decodes(&self, shape: &StepShape) -> DecodeTokens {
+        DecodeTokens { read: self.read_once(shape), verified: self.verified(shape).map(Box::new) }
+    }
+
+    /// The same without what drafts add.
+    #[inline]
+    fn read_once(&self, shape: &StepShape) -> ReadTokens {
         let fixed = if shape.seqs() > 0 { self.fixed } else { 0.0 };
         let bounded = self.bounded[0].is_some().then(|| {
             self.bounded.map(|bound| match bound {
@@ -98,17 +108,24 @@ impl AttentionSecs {
             })
         });
         let token = self.full.decode_token;
-        DecodeTokens { fixed, token, bounded, verified: self.verified(shape) }
+        ReadTokens { fixed, token, bounded }
     }
 }
 
 /// Decode attention by the tokens in the contexts.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(in crate::cost) struct DecodeTokens {
+    read: ReadTokens,
+    /// Few steps verify drafts, and what is moved with every step had better be small.
+    verified: Option<Box<Verified>>,
+}
+
+/// The same of one token of each sequence.
+#[derive(Debug, Clone, Copy)]
+struct ReadTokens {
     fixed: f64,
     token: f64,
     bounded: Option<[BoundedTokens; BOUNDS]>,
-    verified: Option<Verified>,
 }
 
 /// Drafts that attend to contexts beside the tokens that decode: what is read is read once, but each multiplies.
@@ -153,12 +170,20 @@ struct BoundedTokens {
 impl DecodeTokens {
     #[inline]
     pub(in crate::cost) fn secs(&self, context_tokens: u64) -> f64 {
+        let mut secs = self.read.secs(context_tokens);
+        if let Some(verified) = &self.verified {
+            secs += verified.secs(context_tokens);
+        }
+        secs
+    }
+}
+
+impl ReadTokens {
+    #[inline]
+    fn secs(&self, context_tokens: u64) -> f64 {
         let mut secs = self.fixed + self.token * context_tokens.cast_signed() as f64;
         for bounded in self.bounded.iter().flatten() {
             secs += bounded.token * context_tokens.min(bounded.most).cast_signed() as f64;
-        }
-        if let Some(verified) = &self.verified {
-            secs += verified.secs(context_tokens);
         }
         secs
     }
