@@ -124,10 +124,14 @@ fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Resul
 fn write_tables(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
     use crate::io::{parquet, tables};
     let path = dir.reserve(&format!("{folder}requests.parquet"))?;
-    parquet::write(&path, &tables::requests(&outcome.recorder, &outcome.scenario))?;
+    let (recorder, scenario) = (&outcome.recorder, &outcome.scenario);
+    parquet::write_parts(&path, recorder.requests.len(), |places| {
+        tables::requests_within(recorder, scenario, places)
+    })?;
     if let Some(log) = &outcome.steps {
         let path = dir.reserve(&format!("{folder}steps.parquet"))?;
-        parquet::write(&path, &tables::steps(&log.steps))?;
+        let steps = &log.steps;
+        parquet::write_parts(&path, steps.len(), |places| tables::steps_within(steps, places))?;
     }
     Ok(())
 }

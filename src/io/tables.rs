@@ -1,6 +1,8 @@
 //! Tables of the requests, the steps and the course of a run. Times are integer nanoseconds since the start of the
 //! run; latencies are also given in milliseconds.
 
+use std::ops::Range;
+
 use super::results::{Cells, NamedCells};
 use crate::engine::Execution;
 use crate::ids::RequestId;
@@ -12,9 +14,19 @@ use crate::units::{SimDuration, SimTime};
 /// A row per request, by id; of which class and tenant it is where there are classes, which model it
 /// asked for where there are several, and how long it waited at the gateway where requests may.
 pub fn requests(recorder: &Recorder, scenario: &Scenario) -> Vec<NamedCells> {
-    let (records, classes) = (&recorder.requests, &scenario.workload.classes);
+    requests_within(recorder, scenario, 0..recorder.requests.len())
+}
+
+/// The same of some of the requests, with the same columns.
+pub fn requests_within(
+    recorder: &Recorder,
+    scenario: &Scenario,
+    places: Range<usize>,
+) -> Vec<NamedCells> {
+    let (records, classes) = (&recorder.requests[places.clone()], &scenario.workload.classes);
+    let places = || places.clone();
     let drafts = |of: fn(RequestDrafts) -> u32| -> Cells {
-        Cells::AllCounts((0..records.len()).map(|place| of(recorder.drafts_of(place))).collect())
+        Cells::AllCounts(places().map(|place| of(recorder.drafts_of(place))).collect())
     };
     let times = |of: fn(&RequestRecord) -> SimTime| -> Cells {
         Cells::AllLongs(records.iter().map(|record| of(record).as_nanos()).collect())
@@ -28,17 +40,16 @@ pub fn requests(recorder: &Recorder, scenario: &Scenario) -> Vec<NamedCells> {
         Cells::Numbers(records.iter().map(|r| value(r).map(SimDuration::as_millis_f64)).collect())
     };
     let parts = |of: fn(&Breakdown) -> SimDuration| -> Cells {
-        let is_finished = |place: usize| records[place].status == Status::Finished;
+        let is_finished = |place: usize| recorder.requests[place].status == Status::Finished;
         let value = |place: usize| recorder.breakdown_of(place).filter(|_| is_finished(place));
-        let places = 0..records.len();
-        let cells = places.map(|place| value(place).map(|parts| of(&parts).as_millis_f64()));
+        let cells = places().map(|place| value(place).map(|parts| of(&parts).as_millis_f64()));
         Cells::Numbers(cells.collect())
     };
     let status = Cells::words(
         Status::ALL.map(Status::name),
         records.iter().map(|record| record.status as u32),
     );
-    let ids = Cells::AllCounts((0..records.len() as u32).collect());
+    let ids = Cells::AllCounts(places().map(|place| place as u32).collect());
     let mut columns = vec![
         column("request", ids),
         column("status", status),
@@ -68,10 +79,10 @@ pub fn requests(recorder: &Recorder, scenario: &Scenario) -> Vec<NamedCells> {
         column("transfer_ms", parts(|b| b.transfer)),
     ];
     let early = |place| recorder.carried.early_of(RequestId::from_index(place));
-    let early: Vec<Option<f64>> =
-        (0..records.len()).map(|place| early(place).map(SimDuration::as_millis_f64)).collect();
-    if early.iter().any(Option::is_some) {
-        columns.push(column("transfer_early_ms", Cells::Numbers(early)));
+    // Of all requests, so that parts of them have the same columns.
+    if (0..recorder.requests.len()).any(|place| early(place).is_some()) {
+        let early = places().map(|place| early(place).map(SimDuration::as_millis_f64));
+        columns.push(column("transfer_early_ms", Cells::Numbers(early.collect())));
     }
     if !classes.is_empty() {
         let class = || records.iter().map(|r| u32::from(r.class.0));
@@ -86,7 +97,7 @@ pub fn requests(recorder: &Recorder, scenario: &Scenario) -> Vec<NamedCells> {
         columns.push(column("model", models));
     }
     if recorder.adapters.is_on() {
-        let waits = || (0..records.len()).map(|place| recorder.adapters.wait_of(place));
+        let waits = || places().map(|place| recorder.adapters.wait_of(place));
         let ids: Vec<Option<u32>> =
             waits().map(|wait| wait.adapter.map(|adapter| adapter.0)).collect();
         let slot = waits().map(|wait| wait.slot.as_millis_f64()).collect();
@@ -107,6 +118,12 @@ pub fn requests(recorder: &Recorder, scenario: &Scenario) -> Vec<NamedCells> {
 
 /// A row per step, in the order of decision.
 pub fn steps(steps: &[StepRecord]) -> Vec<NamedCells> {
+    steps_within(steps, 0..steps.len())
+}
+
+/// The same of some of the steps, with the same columns.
+pub fn steps_within(all: &[StepRecord], places: Range<usize>) -> Vec<NamedCells> {
+    let steps = &all[places];
     let counts = |of: fn(&StepRecord) -> u32| Cells::AllCounts(steps.iter().map(of).collect());
     let longs = |of: fn(&StepRecord) -> u64| Cells::AllLongs(steps.iter().map(of).collect());
     let mut columns = vec![
@@ -128,7 +145,7 @@ pub fn steps(steps: &[StepRecord]) -> Vec<NamedCells> {
         column("kv_blocks_free", counts(|s| s.load.kv_blocks_free)),
     ];
     let merged = |step: &StepRecord| step.execution != Execution::Unmerged;
-    if steps.iter().any(merged) {
+    if all.iter().any(merged) {
         let adapter = |step: &StepRecord| step.execution.merged().map(|adapter| adapter.0);
         columns.push(column("merged", Cells::AllBooleans(steps.iter().map(merged).collect())));
         columns.push(column("merged_adapter", Cells::Counts(steps.iter().map(adapter).collect())));

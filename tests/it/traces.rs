@@ -397,8 +397,8 @@ fn a_unit_that_the_name_of_the_column_contradicts_is_refused() {
     };
     assert_eq!(
         refusal_with("t.csv", text, None, &with(TimeUnit::Seconds)),
-        "t.csv:1: the name of column `sent_ms` says milliseconds, and `time_unit` seconds; leave out \
-         `time_unit`, or name the column without a unit"
+        "t.csv:1: the name of column `sent_ms` says milliseconds, and `--time-unit` or `trace.time_unit` says \
+         seconds; leave that out, or rename the column"
     );
     let folder = folder();
     let read = rows_with(&file(&folder, "t.csv", text), None, &with(TimeUnit::Milliseconds));

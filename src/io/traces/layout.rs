@@ -250,7 +250,8 @@ impl Columns {
             && let Some(named) = TimeUnit::from_suffix(name).filter(|named| *named != stated)
         {
             let problem = format!(
-                "the name of column `{name}` says {named}, and `time_unit` {stated}; leave out `time_unit`, or name the column without a unit"
+                "the name of column `{name}` says {named}, and `--time-unit` or `trace.time_unit` says {stated}; leave \
+                 that out, or rename the column"
             );
             return Err(TraceError::row(path, line, problem));
         }
