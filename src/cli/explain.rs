@@ -146,7 +146,7 @@ fn write(target: &Path, found: &Explained) -> Result<(), Failure> {
         | PartKind::Queued
         | PartKind::AdapterSlot
         | PartKind::AdapterLoad
-        | PartKind::StepsBefore => Tone::Waiting,
+        | PartKind::FirstStepWait => Tone::Waiting,
         PartKind::Api | PartKind::Transfer | PartKind::FirstDelivery | PartKind::LastDelivery => {
             Tone::Moving
         }

@@ -25,10 +25,10 @@ pub enum PartKind {
     AdapterLoad,
     /// Waiting for its KV: from the replica that prefilled it, or from a tier below the GPU.
     Transfer,
-    /// From the first step that works on it to its first token.
+    /// From when the first step that works on it is decided until the device starts it.
+    FirstStepWait,
+    /// From there to its first token.
     Prefill,
-    /// Of that, until the steps had ended that were in flight when the first one was decided.
-    StepsBefore,
     /// Without memory and catching up, before its first token.
     PreemptedBefore,
     /// Its first token on the way to the client: detokenising, HTTP.
@@ -56,7 +56,7 @@ impl PartKind {
         Self::AdapterSlot,
         Self::AdapterLoad,
         Self::Transfer,
-        Self::StepsBefore,
+        Self::FirstStepWait,
         Self::Prefill,
         Self::PreemptedBefore,
         Self::FirstDelivery,
@@ -76,7 +76,7 @@ impl PartKind {
             Self::AdapterSlot => "waiting for an adapter slot",
             Self::AdapterLoad => "loading its adapter",
             Self::Transfer => "moving its KV",
-            Self::StepsBefore => "steps before its first",
+            Self::FirstStepWait => "until its first step starts",
             Self::Prefill => "prefill",
             Self::PreemptedBefore => "preempted, before the first token",
             Self::FirstDelivery => "first token to the client",
@@ -124,7 +124,7 @@ impl Account {
         };
         let (prefill, first) =
             split(parts.prefill, delivery(last.first_token, sight.first_computed));
-        let (prefill, steps_before) = split(prefill, sight.steps_before);
+        let (prefill, first_step_wait) = split(prefill, sight.first_step_wait);
         let (decode, end) = split(parts.decode, delivery(last.finish, sight.last_computed));
         let (preempted_after, preempted_before) = split(parts.preempted, last.preempted_in_prefill);
         let of = |kind| match kind {
@@ -135,7 +135,7 @@ impl Account {
             PartKind::AdapterSlot => adapter_slot,
             PartKind::AdapterLoad => adapter_load,
             PartKind::Transfer => parts.transfer,
-            PartKind::StepsBefore => steps_before,
+            PartKind::FirstStepWait => first_step_wait,
             PartKind::Prefill => prefill,
             PartKind::PreemptedBefore => preempted_before,
             PartKind::FirstDelivery => first,

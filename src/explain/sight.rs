@@ -72,9 +72,9 @@ pub struct Sight {
     pub mixed_steps: u64,
     /// Replicas that crashed while it was in the system, and when, in s.
     pub crashes: Vec<(u32, f64)>,
-    /// From when its first step was decided until the steps in flight had ended.
+    /// From when its first step was decided until the device started it.
     #[serde(skip)]
-    pub steps_before: SimDuration,
+    pub first_step_wait: SimDuration,
     /// When an engine had its first token.
     #[serde(skip)]
     pub first_computed: Option<SimTime>,
@@ -97,8 +97,6 @@ struct Followed {
     is_gone: bool,
     /// Whether a step of this attempt was decided.
     has_begun: bool,
-    /// When the first one was, until it has ended.
-    decided: Option<SimTime>,
     sight: Sight,
 }
 
@@ -107,26 +105,18 @@ impl Followed {
         !self.is_gone && self.at == Some(instance) && self.sight.first_computed.is_some()
     }
 
-    fn plan(&mut self, at: SimTime, batch: &Batch) {
+    fn plan(&mut self, batch: &Batch, is_staged: bool) {
         let own = batch.plan.entries.iter().find(|entry| entry.request == self.id);
         let is_prefill = self.sight.first_computed.is_none() && !self.is_prefilled;
         if let Some(own) = own.filter(|_| is_prefill) {
             if !std::mem::replace(&mut self.has_begun, true) {
-                self.decided = Some(at);
+                let starts = if is_staged { batch.enters_at } else { batch.starts_at };
+                self.sight.first_step_wait = starts.saturating_since(batch.scheduled_at);
             }
             self.sight.prefill_steps += 1;
             self.sight.prefill_tokens += u64::from(own.tokens);
             let all = batch.plan.shape.prefill_tokens;
             self.sight.other_prefill_tokens += u64::from(all.saturating_sub(own.tokens));
-        }
-    }
-
-    /// A step of its replica ends: its own, or one that was in flight before that.
-    fn end_step(&mut self, at: SimTime, batch: &Batch) {
-        if batch.plan.entries.iter().any(|entry| entry.request == self.id) {
-            self.decided = None;
-        } else if let Some(decided) = self.decided {
-            self.sight.steps_before = at - decided;
         }
     }
 
@@ -147,8 +137,8 @@ pub(super) struct Witness {
     alike: Vec<usize>,
     /// Of each replica, whether it gets requests.
     up: Vec<Up>,
-    /// Whether a step begins before the one ahead of it has left all stages of a pipeline.
-    are_staged: bool,
+    /// Of each replica, whether its layers are spread over stages.
+    staged: Vec<bool>,
 }
 
 /// Whether a replica gets requests.
@@ -179,14 +169,17 @@ impl Witness {
             is_prefilled: false,
             is_gone: false,
             has_begun: false,
-            decided: None,
             sight: Sight::default(),
         });
         let up = Up { stage: Stage::Serving, has_crashed: false };
         let count = alike.len();
         let loads = vec![Load::default(); count];
-        let are_staged = groups.iter().any(|group| group.cluster.pipeline_parallel_size > 1);
-        Self { followed: followed.collect(), loads, alike, up: vec![up; count], are_staged }
+        let staged = groups.iter().flat_map(|group| {
+            let is_staged = group.cluster.pipeline_parallel_size > 1;
+            std::iter::repeat_n(is_staged, group.replicas() as usize)
+        });
+        let staged = staged.collect();
+        Self { followed: followed.collect(), loads, alike, up: vec![up; count], staged }
     }
 
     /// What was found of each.
@@ -252,8 +245,8 @@ impl Observer for Witness {
                     one.at = Some(instance);
                     one.comes = Came::Sent;
                     // What an attempt before it waited for is no part of this one.
-                    (one.has_begun, one.decided) = (false, None);
-                    one.sight.steps_before = SimDuration::ZERO;
+                    one.has_begun = false;
+                    one.sight.first_step_wait = SimDuration::ZERO;
                 }
             }
             Occurrence::Queued(instance, id, load) => {
@@ -271,19 +264,16 @@ impl Observer for Witness {
             }
             Occurrence::Planned(instance, batch, load) => {
                 self.load(instance, load);
+                let is_staged = self.staged.get(instance.index()).is_some_and(|staged| *staged);
                 for one in &mut self.followed {
                     if one.at == Some(instance) {
-                        one.plan(at, batch);
+                        one.plan(batch, is_staged);
                     }
                 }
             }
             Occurrence::Stepped(instance, batch, result, load) => {
                 self.load(instance, load);
                 self.step(instance, 1, batch.plan.shape.prefill_tokens > 0);
-                if !self.are_staged {
-                    let here = self.followed.iter_mut().filter(|one| one.at == Some(instance));
-                    here.for_each(|one| one.end_step(at, batch));
-                }
                 self.followed.iter_mut().for_each(|one| one.compute(at, result));
             }
             Occurrence::Landed(instance, result, load) => {

@@ -20,6 +20,7 @@ in the folder of reference data, SERVECAST_DATA.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import contextlib
 import functools
@@ -80,7 +81,7 @@ class Sentence:
         self.page, self.line, self.paragraph = page, line, paragraph
         command, *pieces = [piece.strip() for piece in told.split("|")]
         self.commands = commands_of([command])
-        self.pairs = [(piece.split(" = ") * 2)[:2] for piece in pieces]
+        self.pairs = [(piece.split(" = ") * 2)[: max(2, piece.count(" = ") + 1)] for piece in pieces]
 
 
 def commands_of(lines):
@@ -107,7 +108,10 @@ def blocks_of(page, text):
             told = " ".join(lines[first:at]).removeprefix("<!-- figures of: ").removesuffix(" -->")
             sentences.append(Sentence(page, first + 1, " ".join(paragraph), told))
             continue
-        paragraph = [*paragraph, line] if line.strip() else []
+        if not line.strip() or line.startswith("```"):
+            paragraph = []
+        elif not line.startswith("<!--"):
+            paragraph = [*paragraph, line]
         if not line.startswith("```"):
             continue
         first = at
@@ -245,21 +249,26 @@ def compare_sentence(program, sentence, mine):
     where = f"{sentence.page}:{sentence.line}"
     if len(sentence.commands) != 1 or not sentence.pairs:
         return f"{where}: names no command, or none of its figures"
+    if any(len(pair) != 2 for pair in sentence.pairs):
+        return f"{where}: a piece has ` = ` twice"
     outputs, problem = printed(program, sentence.commands[0], mine)
     if problem:
         return f"{where}: {problem}"
+    # In a table several cells may read the same: as many as pieces that say so.
+    times = collections.Counter(said for _, said in sentence.pairs)
+    is_table = sentence.paragraph.startswith("|")
     for shown, said in sentence.pairs:
-        if not has(sentence.paragraph, said):
+        if len(found(sentence.paragraph, said)) < (times[said] if is_table else 1):
             return f"{where}: the paragraph above does not say: {said}"
-        if not any(has(line, shown) for line in outputs[-1]):
+        if not any(found(line, shown) for line in outputs[-1]):
             return f"{where}: `{sentence.commands[0]}` does not print: {shown}"
     return None
 
 
-def has(line, words):
-    """Whether a line has these words one after the other, and no longer figures at their ends."""
+def found(line, words):
+    """The places where a line has these words one after the other, and no longer figures at their ends."""
     inside = r"\s+".join(re.escape(word) for word in words.split())
-    return re.search(rf"(?<![\w.,+-]){inside}(?!\w|[.,]\d)", line) is not None
+    return re.findall(rf"(?<![\w.,+-]){inside}(?!\w|[.,]\d)", line)
 
 
 def check(program, folder, update, slow=False):
@@ -268,7 +277,10 @@ def check(program, folder, update, slow=False):
     wrong, used, tasks, told = [], set(), [], []
     for path in pages:
         page = path.relative_to(folder).as_posix()
-        blocks, sentences, mine = blocks_of(page, path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        blocks, sentences, mine = blocks_of(page, text)
+        if text.count("<!-- figures of:") != len(sentences):
+            wrong.append(f"{page}: a comment `figures of` does not begin its line")
         told += [(sentence, mine) for sentence in sentences if slow or page not in SLOW]
         for block in blocks:
             if block.is_of_commands():
@@ -325,6 +337,11 @@ def self_test():
         "two comments below a paragraph": (
             "1.5 and 3\n<!-- figures of: servecast run\n  | 1.5 -->\n<!-- figures of: servecast run | C 3 = 3 -->\n", None
         ),
+        "cells that read the same": ("| 2 | 2 |\n<!-- figures of: servecast run | A 1.5 = 2 | C 3 = 2 -->\n", None),
+        "a cell with another figure": ("| 2 | 4 |\n<!-- figures of: servecast run | A 1.5 = 2 | C 3 = 2 -->\n", "does not say: 2"),
+        "a figure in a comment": ("x\n<!-- printed by: servecast 1.5 -->\n<!-- figures of: servecast run | 1.5 -->\n", "does not say"),
+        "a comment in a list": ("* 1.5\n  <!-- figures of: servecast run | 1.5 -->\n", "does not begin its line"),
+        "two signs": ("1.5\n<!-- figures of: servecast run | 1.5 = 1.5 = 2 -->\n", "twice"),
         "a sentence without figures": ("1.5\n<!-- figures of: servecast run -->\n", "none of its figures"),
         "commands alone": ("```text\nservecast run\n```\n", None),
     }

@@ -210,14 +210,23 @@ fn a_step_that_is_decided_ahead_waits_for_those_in_flight() {
     //   4.0 … 6.0  the fourth
     let engine =
         ("cluster.engine", "{ type = 'vllm_v1', max_model_len = 2048, async_scheduling = true }");
-    let mut explain = asked(with(&[&BY_HAND[..], &[engine]].concat()));
-    explain.request = Some(1);
-    let found = explained(&explain);
-    let of = |kind| found.request.account.of(kind).as_nanos() / 1000;
-    let parts = [PartKind::Queued, PartKind::StepsBefore, PartKind::Prefill];
-    assert_eq!(parts.map(of), [500, 1000, 2000]);
+    let parts = |more: &[(&str, &str)]| {
+        let mut explain = asked(with(&[&BY_HAND[..], &[engine], more].concat()));
+        explain.request = Some(1);
+        let found = explained(&explain);
+        let of = |kind| found.request.account.of(kind).as_nanos() / 1000;
+        let parts = [PartKind::Queued, PartKind::FirstStepWait, PartKind::Prefill].map(of);
+        (parts, found)
+    };
+    let (of_b, found) = parts(&[]);
+    assert_eq!(of_b, [500, 1000, 2000]);
+    // What the host takes to learn an outcome is no part of it: the device has started before.
+    let slow = ("cluster.engine.host", "{ post_process_us = 300.0 }");
+    let (of_slow, _) = parts(&[slow]);
+    assert_eq!(of_slow[2], 2300, "the step, and the host that learns of it");
+    assert!(of_slow[1] < 1000, "decided later while the device works: {of_slow:?}");
     let text = found.account_text();
-    assert!(text.contains("steps before its first"), "{text}");
+    assert!(text.contains("until its first step starts"), "{text}");
 }
 
 /// A host that takes time for each step.
