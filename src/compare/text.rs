@@ -185,47 +185,54 @@ const OF_THESE: &str = "Of these requests alone";
 /// What each scenario is better and worse in, all differences taken together.
 pub(super) fn together(all: &[Contestant], findings: &Findings) -> Vec<String> {
     let line = |one: &Against| {
-        let of = |wanted: &[Verdict]| {
-            let found = one.judged.iter().filter(|finding| {
-                finding.together.is_some_and(|verdict| wanted.contains(&verdict))
-            });
-            found.map(|finding| plain(&finding.name)).collect::<Vec<_>>()
-        };
-        let named = [
-            ("better in", of(&[Verdict::Better])),
-            ("worse in", of(&[Verdict::Worse])),
-            ("higher in", of(&[Verdict::Higher])),
-            ("lower in", of(&[Verdict::Lower])),
-        ];
-        let mut words: Vec<String> = named
-            .iter()
-            .filter(|(_, names)| !names.is_empty())
-            .map(|(word, names)| format!("{word} {}", names.join(", ")))
-            .collect();
-        let is_unsure = |finding: &&Finding| {
-            let by_itself = [Verdict::Better, Verdict::Worse, Verdict::Higher, Verdict::Lower];
-            finding.together == Some(Verdict::NoDifference) && by_itself.contains(&finding.verdict)
-        };
-        let unsure: Vec<_> =
-            one.judged.iter().filter(is_unsure).map(|finding| plain(&finding.name)).collect();
-        let rest = of(&[Verdict::NoDifference, Verdict::Identical]).len() - unsure.len();
-        if !unsure.is_empty() {
-            words.push(format!("unsure in {}", unsure.join(", ")));
-        }
-        let others = if rest == 1 { "1 other".to_owned() } else { format!("{rest} others") };
-        match (words.is_empty(), findings.is_without_chance) {
-            (true, true) => words.push("the same in all".to_owned()),
-            (true, false) => words.push("no difference found in any".to_owned()),
-            (false, true) if rest > 0 => words.push(format!("the same in {others}")),
-            (false, false) if rest > 0 => {
-                words.push(format!("no difference found in {others}"));
-            }
-            _ => {}
-        }
+        let words = verdicts(one, findings.is_without_chance);
         let other = &all[one.other];
         format!("{}  {}: {}", other.letter, other.name(), words.join("; "))
     };
     findings.each.iter().map(line).collect()
+}
+
+/// What a scenario is better and worse in, with no more said of a difference than stands among all of them.
+fn verdicts(one: &Against, is_without_chance: bool) -> Vec<String> {
+    let of = |wanted: &[Verdict]| {
+        let found = one
+            .judged
+            .iter()
+            .filter(|finding| finding.together.is_some_and(|verdict| wanted.contains(&verdict)));
+        found.map(|finding| plain(&finding.name)).collect::<Vec<_>>()
+    };
+    let named = [
+        ("better in", of(&[Verdict::Better])),
+        ("worse in", of(&[Verdict::Worse])),
+        ("higher in", of(&[Verdict::Higher])),
+        ("lower in", of(&[Verdict::Lower])),
+    ];
+    let mut words: Vec<String> = named
+        .iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(word, names)| format!("{word} {}", names.join(", ")))
+        .collect();
+    let is_unsure = |finding: &&Finding| {
+        let by_itself = [Verdict::Better, Verdict::Worse, Verdict::Higher, Verdict::Lower];
+        finding.together == Some(Verdict::NoDifference) && by_itself.contains(&finding.verdict)
+    };
+    let unsure: Vec<_> =
+        one.judged.iter().filter(is_unsure).map(|finding| plain(&finding.name)).collect();
+    let rest = of(&[Verdict::NoDifference, Verdict::Identical]).len() - unsure.len();
+    if !unsure.is_empty() {
+        words.push(format!("unsure in {}", unsure.join(", ")));
+    }
+    let others = if rest == 1 { "1 other".to_owned() } else { format!("{rest} others") };
+    match (words.is_empty(), is_without_chance) {
+        (true, true) => words.push("the same in all".to_owned()),
+        (true, false) => words.push("no difference found in any".to_owned()),
+        (false, true) if rest > 0 => words.push(format!("the same in {others}")),
+        (false, false) if rest > 0 => {
+            words.push(format!("no difference found in {others}"));
+        }
+        _ => {}
+    }
+    words
 }
 
 fn signed_ms(value: f64) -> String {
@@ -234,4 +241,40 @@ fn signed_ms(value: f64) -> String {
 
 fn columns<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
     table(&rows.map(|row| row.to_vec()).collect::<Vec<_>>(), &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Basis, Difference, Draws};
+
+    #[test]
+    fn what_is_better_by_itself_alone_is_unsure() {
+        let basis =
+            Basis { pairing: Pairing::Paired, draws: Draws::Requests, confidence: 0.95, first: 3 };
+        let finding = |name: &str, verdict, together| Finding {
+            name: name.to_owned(),
+            found: Difference::new(&[1.0, 2.0, 3.0], &[1.5, 2.0, 3.0], basis),
+            verdict,
+            together: Some(together),
+        };
+        let none = Verdict::NoDifference;
+        let judged = vec![
+            finding("mean_ttft_ms", Verdict::Better, Verdict::Better),
+            finding("p99_ttft_ms", Verdict::Better, none),
+            finding("mean_tpot_ms", Verdict::Worse, none),
+            finding("mean_e2el_ms", none, none),
+        ];
+        let said = |judged| {
+            let one = Against { other: 1, judged, beside: Vec::new(), parts: Vec::new() };
+            verdicts(&one, false).join("; ")
+        };
+        assert_eq!(
+            said(judged),
+            "better in Mean TTFT; unsure in P99 TTFT, Mean TPOT; no difference found in 1 other"
+        );
+        assert_eq!(said(vec![finding("mean_e2el_ms", none, none)]), "no difference found in any");
+        let alone = vec![finding("mean_e2el_ms", Verdict::Better, none)];
+        assert_eq!(said(alone), "unsure in Mean E2EL");
+    }
 }

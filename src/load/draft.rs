@@ -260,15 +260,28 @@ impl Draft {
         loaded.policies.clone_from(&self.policies);
         if let Some(calibration) = &self.calibration {
             let mut doubts = calibration.doubts(&loaded.scenario);
-            if calibration.is_silent_on_all_reduces() {
-                let (scenario, caveat) = loaded.scenario.with_typical_all_reduces();
+            if calibration.is_silent_on_all_reduces() && self.leaves_all_reduces_open() {
+                let (scenario, caveats) = loaded.scenario.with_typical_all_reduces();
                 loaded.scenario = scenario;
-                doubts.extend(caveat);
+                doubts.extend(caveats);
             }
             let demand = calibration.made_on.as_ref().and_then(|made_on| made_on.demand);
             loaded.scenario = loaded.scenario.calibrated_with(doubts, demand);
         }
         Ok(loaded)
+    }
+
+    /// Whether step times are those that are chosen by default, and nothing is said of all-reduces.
+    fn leaves_all_reduces_open(&self) -> bool {
+        let is_open = |law: &Value| {
+            let kind = law.get("type").and_then(Value::as_str);
+            let factor = law.get("calibration").and_then(|factors| factors.get("all_reduce"));
+            kind.is_none_or(|kind| kind == "auto") && factor.is_none()
+        };
+        let Some(cluster) = self.root.get("cluster") else { return true };
+        let groups = cluster.get("groups").and_then(Value::as_array);
+        let all = std::iter::once(cluster).chain(groups.into_iter().flatten());
+        all.filter_map(|one| one.get("step_time")).all(is_open)
     }
 
     /// Names the calibration in place of the file where what it sets is at fault.

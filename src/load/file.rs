@@ -69,14 +69,12 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, Proble
         Err(error) => error,
     };
     // A misspelt table is told before what is missing without it.
-    let error = match missing(&error.1).and_then(|_| unknown_table::<T>(root)) {
-        Some(unknown) => unknown,
-        None => error,
-    };
-    let (path, message) = &error;
+    let unknown = missing(&error.1).and_then(|_| unknown_table::<T>(root));
+    let (path, message) = unknown.as_ref().unwrap_or(&error);
     let path = if path == "." { String::new() } else { path.clone() };
     let path = match missing(message) {
         Some(key) => lacking::<T>(root, path.clone(), key).unwrap_or(path),
+        None if unknown.is_some() => path,
         None => within_tagged::<T>(root, path, &error),
     };
     let told = words::plain(message);

@@ -181,28 +181,39 @@ impl Study {
         let bound = |(_, hunt, least): &(usize, Hunt<'_>, Size)| hunt.cost(*least);
         hunts.sort_by(|a, b| bound(a).total_cmp(&bound(b)));
         let mut cheapest = best;
-        for (place, hunt, least) in hunts {
+        for wave in hunts.chunks(WAVE) {
             let most = cheapest.map_or(f64::INFINITY, |(_, need)| need.cost * (1.0 - CHEAPER));
-            if hunt.cost(least) > most {
-                continue;
-            }
-            // The largest that is cheaper; if that misses an SLO, so do the smaller ones.
-            if most.is_finite() {
-                let Some(largest) = hunt.largest_for(most, least) else { continue };
-                let fits = hunt.has_room(largest) && hunt.gpus(largest) <= self.question.max_gpus;
-                if fits && !hunt.remembered(largest, &self.traffic)?.is_kept {
-                    continue;
+            for found in threads::map(wave, |one| self.cheaper_than(most, one)) {
+                let Some(found) = found? else { continue };
+                if cheapest.is_none_or(|(_, need)| found.1.cost < need.cost * (1.0 - CHEAPER)) {
+                    cheapest = Some(found);
                 }
-            }
-            if hunt.lacks_room(self.question.max_gpus).is_some() {
-                continue;
-            }
-            let found = hunt.fewest(least, &self.traffic, self.question.max_gpus)?;
-            if let Some(found) = found.filter(|found| found.cost <= most) {
-                cheapest = Some((place, Need::of(&hunt, found.size)));
             }
         }
         Ok(cheapest)
+    }
+
+    /// What a layout needs, if that costs no more than this.
+    fn cheaper_than(
+        &self,
+        most: f64,
+        (place, hunt, least): &(usize, Hunt<'_>, Size),
+    ) -> Result<Option<(usize, Need)>, PlanError> {
+        let max_gpus = self.question.max_gpus;
+        if hunt.cost(*least) > most || hunt.lacks_room(max_gpus).is_some() {
+            return Ok(None);
+        }
+        // The largest that is cheap enough; if that misses an SLO, so do the smaller ones.
+        if most.is_finite() {
+            let Some(largest) = hunt.largest_for(most, *least) else { return Ok(None) };
+            let fits = hunt.has_room(largest) && hunt.gpus(largest) <= max_gpus;
+            if fits && !hunt.remembered(largest, &self.traffic)?.is_kept {
+                return Ok(None);
+            }
+        }
+        let found = hunt.fewest(*least, &self.traffic, max_gpus)?;
+        let found = found.filter(|found| found.cost <= most);
+        Ok(found.map(|found| (*place, Need::of(hunt, found.size))))
     }
 
     /// The fewest replicas of a layout for other requests.

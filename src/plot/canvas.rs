@@ -78,12 +78,26 @@ impl Type {
 pub(super) struct Canvas<'a> {
     area: DrawingArea<SVGBackend<'a>, Shift>,
     parts: Vec<[f64; 4]>,
-    /// Of each panel with a legend its heading and entries.
-    keys: Vec<Vec<[f64; 4]>>,
+    keys: Vec<Legend>,
     /// Circles so far.
     circles: usize,
     /// What is told of places, each by the number of its circle.
     told: Vec<(usize, String)>,
+}
+
+/// Where the legend of a panel is.
+#[derive(Default)]
+struct Legend {
+    heading: Option<[f64; 4]>,
+    entries: Vec<[f64; 4]>,
+}
+
+impl Legend {
+    /// The rectangles of a legend that says something.
+    fn text(&self) -> Option<String> {
+        let all = || self.heading.iter().chain(&self.entries).copied().collect::<Vec<_>>();
+        (!self.entries.is_empty()).then(|| rectangles(&all()))
+    }
 }
 
 /// The SVG text of a figure with a title and a line below it.
@@ -104,8 +118,7 @@ pub(super) fn draw(
         canvas.text((SIDE, 50.0), Align::Start, Type::NOTE, subtitle);
         panels(&mut canvas);
         canvas.area.present().expect(INFALLIBLE);
-        let keys: Vec<String> =
-            canvas.keys.iter().filter(|of| of.len() > 1).map(|of| rectangles(of)).collect();
+        let keys: Vec<String> = canvas.keys.iter().filter_map(Legend::text).collect();
         (rectangles(&canvas.parts), keys.join(";"), canvas.told)
     };
     let in_units = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
@@ -170,20 +183,20 @@ impl Canvas<'_> {
         /// A wide bold letter.
         const LETTER: f64 = 8.5;
         self.text((left, y), Align::Start, Type::HEADING, text);
-        self.legend();
-        self.key((left, y), text.chars().count() as f64 * LETTER);
+        let width = text.chars().count() as f64 * LETTER;
+        let heading = Some(line_of_text((left, y), width));
+        self.keys.push(Legend { heading, entries: Vec::new() });
     }
 
-    /// Begins the legend of a panel.
+    /// Begins the legend of a panel without a heading.
     pub(super) fn legend(&mut self) {
-        self.keys.push(Vec::new());
+        self.keys.push(Legend::default());
     }
 
     /// Says that an entry of the last panel's legend lies here, with its middle at this height.
     pub(super) fn key(&mut self, (left, y): (f64, f64), width: f64) {
-        const HEIGHT: f64 = 20.0;
-        if let Some(panel) = self.keys.last_mut() {
-            panel.push([left, y - HEIGHT / 2.0, width, HEIGHT]);
+        if let Some(legend) = self.keys.last_mut() {
+            legend.entries.push(line_of_text((left, y), width));
         }
     }
 
@@ -239,6 +252,12 @@ impl Canvas<'_> {
         self.told.push((self.circles, lines.join("\n")));
         self.circles += 1;
     }
+}
+
+/// What a line of text covers.
+fn line_of_text((left, middle): (f64, f64), width: f64) -> [f64; 4] {
+    const HEIGHT: f64 = 20.0;
+    [left, middle - HEIGHT / 2.0, width, HEIGHT]
 }
 
 fn stroke(ink: Ink, px: f64) -> ShapeStyle {

@@ -211,6 +211,22 @@ fn latencies_over_time_show_what_a_crash_took() {
 }
 
 #[test]
+fn legends_say_where_they_are() {
+    let figures = figures_of("r", &run_of(300, spread));
+    let keys = |file_name: &str| {
+        let root = svg_of(&figures, file_name).split('>').next().expect("a root");
+        let keys = root.split("data-keys=\"").nth(1).and_then(|rest| rest.split('"').next());
+        keys.unwrap_or_default()
+            .split(';')
+            .map(|panel| panel.split(' ').count())
+            .collect::<Vec<_>>()
+    };
+    // A heading and its entries: prompts and answers have one line, requests two.
+    assert_eq!(keys("throughput.svg"), [2, 2, 3]);
+    assert_eq!(keys("latency_over_time.svg"), [3], "P50 and P90 stand above the first panel alone");
+}
+
+#[test]
 fn more_replicas_than_rows_share_rows() {
     let run = run_of(20, spread);
     let groups = [group(Role::Whole, 1000)];

@@ -1,5 +1,6 @@
 //! Rules and derived values of the plain schedulers.
 
+use super::vllm::check_budget;
 use super::{KvSource, Rules, ScenarioError, derive_kv, fail, lora};
 use crate::hardware::GpuSpec;
 use crate::model::{EngineVersion, ModelSpec, SamplerKernels, VllmStart, WindowMemory};
@@ -173,6 +174,7 @@ fn step_tokens(engine: &mut EngineConfig, model: &ModelSpec) -> Result<u32, Scen
             let model_len = vllm.max_model_len.unwrap_or(model.max_position);
             let is_chunked = vllm.enable_chunked_prefill;
             let default = VllmV0Config::batched_tokens_for(is_chunked, model_len);
+            let is_default = vllm.max_num_batched_tokens.is_none();
             let budget = *vllm.max_num_batched_tokens.get_or_insert(default);
             if !is_chunked && budget < model_len {
                 let message = format!(
@@ -181,11 +183,7 @@ fn step_tokens(engine: &mut EngineConfig, model: &ModelSpec) -> Result<u32, Scen
                 );
                 return Err(fail("cluster.engine.max_num_batched_tokens", &message));
             }
-            if budget < vllm.max_num_seqs {
-                let message =
-                    format!("must be at least max_num_seqs ({}), got {budget}", vllm.max_num_seqs);
-                return Err(fail("cluster.engine.max_num_batched_tokens", &message));
-            }
+            check_budget(budget, vllm.max_num_seqs, is_default)?;
             budget
         }
         EngineConfig::Sarathi(sarathi) => sarathi.chunk_size,

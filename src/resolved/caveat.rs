@@ -189,25 +189,27 @@ fn figure(what: DemandFigure, value: f64) -> String {
 }
 
 impl Scenario {
-    /// The same with all-reduces as on typical servers, where replicas have some and nothing says what they take. Beside it
-    /// the caveat about them.
-    pub(crate) fn with_typical_all_reduces(mut self) -> (Self, Option<Caveat>) {
-        let mut caveat = None;
+    /// The same with all-reduces as on typical servers, in groups that have some. Beside it the caveats about them.
+    pub(crate) fn with_typical_all_reduces(mut self) -> (Self, Vec<Caveat>) {
+        let mut caveats = Vec::new();
         for group in &mut self.groups {
-            let Some(class) = group.server_class.filter(|_| group.cluster.tensor_parallel_size > 1)
-            else {
+            let cluster = &mut group.cluster;
+            let is_alone = cluster.tensor_parallel_size.max(cluster.data_parallel_size) == 1;
+            let is_silent = is_alone || cluster.step_time.ignores_communication();
+            let factor = group.server_class.map_or(1.0, |class| class.prior().factors.all_reduce);
+            if is_silent || factor <= 1.0 {
                 continue;
-            };
-            let factor = class.prior().factors.all_reduce;
-            let alone = Calibration::default().all_reduce.to_bits();
-            if let Some(calibration) = group.cluster.step_time.calibration_mut()
-                && calibration.all_reduce.to_bits() == alone
-            {
+            }
+            if let Some(calibration) = cluster.step_time.calibration_mut() {
                 calibration.all_reduce = factor;
-                caveat = Some(Caveat::TypicalAllReduces { factor });
+                group.assumes_all_reduces = true;
+                let caveat = Caveat::TypicalAllReduces { factor };
+                if !caveats.contains(&caveat) {
+                    caveats.push(caveat);
+                }
             }
         }
-        (self, caveat)
+        (self, caveats)
     }
 
     /// The same scenario, whose parameters are those of a calibration, with what that is doubted for and what its
@@ -287,7 +289,7 @@ fn unknown_bus(group: &ReplicaGroup) -> Option<Caveat> {
     };
     let assumes = match &cluster.step_time {
         config if config.ignores_communication() => false,
-        _ if group.class.is_some() => true,
+        _ if group.class.is_some() || group.assumes_all_reduces => true,
         StepTimeConfig::Auto { calibration, .. } => !calibration.is_some_and(|it| is_fitted(&it)),
         StepTimeConfig::OperatorTable { calibration, .. }
         | StepTimeConfig::Roofline { calibration, .. } => !is_fitted(calibration),

@@ -49,6 +49,8 @@ pub struct ReplicaGroup {
     pub server: Unstated,
     /// Whether a calibration gives parameters of them.
     pub is_calibrated: bool,
+    /// Whether all-reduces are those of typical servers, as none were calibrated.
+    pub assumes_all_reduces: bool,
     /// The file of measured step times, where `step_time` reads one.
     pub step_time_profile: Option<Cow<'static, str>>,
     /// How they hand KV caches over, or take them; nothing where they do all of a request.

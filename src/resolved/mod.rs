@@ -371,6 +371,7 @@ fn resolve_group(
         class,
         server,
         is_calibrated: false,
+        assumes_all_reduces: false,
         step_time_profile: profile.map(Cow::Borrowed),
         nic_gb_per_s: nic_gb_per_s.filter(|_| parts.is_some()),
         name: listed.and_then(|group| group.name.clone()),

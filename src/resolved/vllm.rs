@@ -68,16 +68,12 @@ pub(super) fn resolve(
     let (_, seqs) = VllmConfig::default_batch_limits(gpu);
     let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
     let default = VllmConfig::default_batched_tokens(gpu, model_len, vllm.enable_chunked_prefill);
+    let is_default = vllm.max_num_batched_tokens.is_none();
     let budget = *vllm.max_num_batched_tokens.get_or_insert(default);
     // As vLLM does: `SchedulerConfig` refuses more sequences than tokens, a default gives way (0.33.0, `config/scheduler.py`,
     // `engine/arg_utils.py`).
     let seqs = *vllm.max_num_seqs.get_or_insert(seqs.min(budget));
-    if budget < seqs {
-        return Err(fail(
-            "cluster.engine.max_num_batched_tokens",
-            &format!("must be at least max_num_seqs ({seqs}), got {budget}"),
-        ));
-    }
+    check_budget(budget, seqs, is_default)?;
     graphs::resolve_vllm(vllm, gpu)?;
     if !vllm.enable_chunked_prefill && budget < model_len {
         return Err(fail(
@@ -132,6 +128,22 @@ pub(super) fn resolve(
         ));
     }
     Ok(source)
+}
+
+/// vLLM refuses steps of fewer tokens than sequences.
+pub(super) fn check_budget(budget: u32, seqs: u32, is_default: bool) -> Result<(), ScenarioError> {
+    if budget >= seqs {
+        return Ok(());
+    }
+    Err(if is_default {
+        let text = format!(
+            "must be at most max_num_batched_tokens, which is {budget} unless set, got {seqs}"
+        );
+        fail("cluster.engine.max_num_seqs", &text)
+    } else {
+        let text = format!("must be at least max_num_seqs ({seqs}), got {budget}");
+        fail("cluster.engine.max_num_batched_tokens", &text)
+    })
 }
 
 /// The model with the caches of what drafts.

@@ -114,8 +114,8 @@ impl Results {
         let (alike, points) = (self.points_alike(), self.by_point().count());
         if alike > 0 {
             texts.push(format!(
-                "at {alike} of {points} points each seed gave the same figures, as where a trace is replayed: ± 0 says \
-                 nothing of other traffic (`servecast compare` sends stretches resampled from the trace)"
+                "at {alike} of {points} points each seed gave the same figures, as of a trace that is replayed, or where \
+                 nothing is drawn: ± 0 says nothing of other traffic (of a trace, `servecast compare` sends resampled stretches)"
             ));
         }
         texts.extend(self.warnings_of_runs(lossy > 0));

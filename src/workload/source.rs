@@ -285,9 +285,12 @@ impl Iterator for Workload {
             Some(Ok(draft)) if draft.arrival <= self.end && !is_too_late(draft.arrival) => draft,
             Some(Ok(draft)) if draft.arrival <= self.end => {
                 self.over = true;
+                let remedy = match self.trace {
+                    Some(_) => "the unit of its times may be another (`trace.time_unit`)",
+                    None => "take a higher rate, or fewer requests",
+                };
                 return Some(Err(WorkloadError::Unusable(format!(
-                    "workload.arrivals: request {} comes more than 10⁹ seconds after the first; \
-                     take a higher rate, fewer requests, or the right `trace.time_unit`",
+                    "workload.arrivals: request {} comes more than 10⁹ seconds after the first; {remedy}",
                     self.emitted
                 ))));
             }

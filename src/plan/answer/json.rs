@@ -27,6 +27,8 @@ impl Answer {
         if let Some((place, need)) = limits.cheapest_typical {
             typical["cheapest"] = self.need_json(need);
             typical["cheapest"]["layout"] = json!(self.layout(place));
+        } else if self.typical_were_tried() {
+            typical["cheapest"] = Value::Null;
         }
         json!({
             "verdict": self.verdict(Hints::LeftOut).lines().map(str::trim).collect::<Vec<_>>(),

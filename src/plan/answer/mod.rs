@@ -10,7 +10,7 @@ use super::assumptions::{Assumed, Known};
 use super::hunt::Tried;
 use super::layouts::Size;
 use super::limits::Limits;
-use super::outcome::{self, LimitedBy, Row};
+use super::outcome::{self, LimitedBy, Outcome, Row};
 use super::prices::{GpuCost, Unit};
 use super::question::Seeks;
 use super::study::Study;
@@ -51,6 +51,12 @@ impl Answer {
     /// Whether the highest rate is asked for, not the fewest replicas.
     pub(super) fn seeks_rate(&self) -> bool {
         self.study.question.seeks == Seeks::HighestRate
+    }
+
+    /// Whether layouts that miss the SLOs on slow servers, all that were tried, were tried on typical ones too.
+    pub(super) fn typical_were_tried(&self) -> bool {
+        let misses = |row: &Row| row.is_for_slow && matches!(row.outcome, Outcome::TooMany { .. });
+        self.winner().is_none() && !self.seeks_rate() && self.rows.iter().any(misses)
     }
 
     /// Whether the answer is for servers that are slower than most of their class; where there is none, whether some

@@ -136,13 +136,8 @@ impl Answer {
             }
         };
         let typical = match self.limits.cheapest_typical {
-            Some((place, need)) => {
-                format!(
-                    "If all servers were typical, the cheapest would be {}\n",
-                    self.sized(place, need)
-                )
-            }
-            None if self.is_for_slow() && !self.seeks_rate() => {
+            Some(cheapest) => self.cheapest_typical_text(cheapest),
+            None if self.typical_were_tried() => {
                 "None does on typical servers either.\n".to_owned()
             }
             None => String::new(),
@@ -207,13 +202,12 @@ impl Answer {
             let of = if other.is_some() { of } else { "" };
             format!("Typical servers{of} would need {}\n", self.sized(row.place, need))
         });
-        let other = other.map_or_else(String::new, |(place, need)| {
-            format!(
-                "If all servers were typical, the cheapest would be {}\n",
-                self.sized(place, need)
-            )
-        });
+        let other = other.map_or_else(String::new, |other| self.cheapest_typical_text(other));
         own + &other
+    }
+
+    fn cheapest_typical_text(&self, (place, need): (usize, Need)) -> String {
+        format!("If all servers were typical, the cheapest would be {}\n", self.sized(place, need))
     }
 
     /// Layouts that are as cheap as the answer, and what decides between them.

@@ -76,13 +76,12 @@ pub(super) fn run(meta: &Value) -> Result<HostRun, String> {
         Some("openai-chat") => Endpoint::Chat,
         Some(other) => return Err(format!("client_flags: --backend {other} is not modelled")),
     };
+    let tokens = server.count("--max-num-batched-tokens")?.unwrap_or(TOKENS);
     Ok(HostRun {
         engine: EngineConfig::VllmV1(VllmConfig {
             num_gpu_blocks: Some(BLOCKS),
-            max_num_seqs: Some(server.count("--max-num-seqs")?.unwrap_or(SEQS)),
-            max_num_batched_tokens: Some(
-                server.count("--max-num-batched-tokens")?.unwrap_or(TOKENS),
-            ),
+            max_num_seqs: Some(server.count("--max-num-seqs")?.unwrap_or(SEQS.min(tokens))),
+            max_num_batched_tokens: Some(tokens),
             max_model_len: server.count("--max-model-len")?,
             async_scheduling: !server.has("--no-async-scheduling"),
             enable_prefix_caching: !server.has("--no-enable-prefix-caching"),

@@ -333,6 +333,16 @@ fn all_reduces_that_no_calibrated_run_had_are_those_of_typical_servers() {
     let (alone, said) = run(&format!("--calibration two.toml {tp2}"));
     assert!(alone < typical && !said.contains(told), "{alone} {typical}");
     assert!(!run("--calibration found.toml").1.contains(told), "it has none");
+    // What is stated holds, if it is what kernels take alone too.
+    let set = "--set cluster.step_time.calibration.all_reduce=1";
+    let (one, said) = run(&format!("--calibration found.toml {tp2} {set}"));
+    assert!(one.to_bits() == alone.to_bits() && !said.contains(told), "{one} {alone}");
+    let ignored = "--set cluster.step_time.communication=ignored";
+    assert!(!run(&format!("--calibration found.toml {tp2} {ignored}")).1.contains(told));
+    // They were measured on no bus of this host, as without a calibration.
+    let l40s = format!("--calibration found.toml --set cluster.gpu=L40S {tp2}");
+    let (_, said) = run(&l40s);
+    assert!(said.contains(told) && said.contains("PCIe"), "{said}");
 }
 
 #[test]

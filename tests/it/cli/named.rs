@@ -187,5 +187,5 @@ fn a_misspelt_table_is_told_before_what_is_missing_without_it() {
     let text =
         SCENARIO.replace("[cluster]", "[clusters]") + "[cluster.lora]\nmax_host_adapters = 2\n";
     let refused = Cli::new().file("s.toml", text).words("run s.toml --no-files").expect_exit(2);
-    refused.stderr_has("unknown key `clusters`; did you mean `cluster`?");
+    refused.stderr_has("s.toml: clusters: unknown key `clusters`; did you mean `cluster`?");
 }

@@ -253,5 +253,5 @@ fn a_layout_that_is_larger_than_allowed_says_so() {
     let few = ["plan", "study.toml", "--tp", "4", "--max-gpus", "2", "--resamples", "0"];
     let said = unstated().run([&few[..], &SLOS[..4]].concat()).expect_exit(1).stdout();
     let told = "its smallest cluster has 4 GPUs, more than the 2 that are allowed (--max-gpus)";
-    assert!(said.contains(told), "{said}");
+    assert!(said.contains(told) && !said.contains("None does on typical servers"), "{said}");
 }
