@@ -115,7 +115,7 @@ mod tests {
     fn parts_make_the_table_that_is_written_at_once() {
         let folder = tempfile::tempdir().expect("a scratch folder");
         let part = |places: Range<usize>| {
-            let of = |place: usize| (place % 3 > 0).then_some(place as f64 / 7.0);
+            let of = |place: usize| (!place.is_multiple_of(3)).then_some(place as f64 / 7.0);
             let words = places.clone().map(|place| (place % 2) as u32);
             vec![
                 ("id".into(), Cells::AllLongs(places.clone().map(|place| place as u64).collect())),

@@ -56,9 +56,10 @@ impl Html {
         };
         if parts.is_empty() {
             let row = |keys: Vec<[f64; 4]>| Self::element("p", keys.into_iter().map(cut));
-            let legend = match keys.is_empty() {
-                true => Self::default(),
-                false => again("drawing legend", Self::all(keys.into_iter().map(row))),
+            let legend = if keys.is_empty() {
+                Self::default()
+            } else {
+                again("drawing legend", Self::all(keys.into_iter().map(row)))
             };
             let whole = Self::class("div", "drawing", [drawing]);
             return Some(Self::element("figure", [legend, whole, caption]));

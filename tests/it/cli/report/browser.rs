@@ -55,6 +55,8 @@ struct Measured {
     loaded: u32,
     /// By figure: the drawings that show, each with its width and height.
     drawings: Vec<Vec<(u32, u32)>>,
+    /// By figure: the headings and entries of its legends that show above it.
+    legends: Vec<Vec<(u32, u32)>>,
     /// Elements with text of their own.
     texts: usize,
     /// Those that are hard to read.
@@ -100,6 +102,7 @@ fn a_browser_shows_every_figure_and_loads_nothing() {
         let path = cli.path(&format!("{folder}/report.html"));
         let figures = page.matches("<figure>").count();
         let in_parts = page.matches("class=\"drawing apart\"").count();
+        let with_legends = page.matches("class=\"drawing legend\"").count();
         // The policy lets no script run, and the hostile name is text.
         let dom = dump(&browser, &path, false);
         assert!(!dom.contains("<script"), "{folder}");
@@ -117,6 +120,12 @@ fn a_browser_shows_every_figure_and_loads_nothing() {
                     assert_eq!(found.drawings.len(), figures, "{about}");
                     let apart = found.drawings.iter().filter(|drawn| drawn.len() > 1).count();
                     assert_eq!(apart, if width <= 700 { in_parts } else { 0 }, "{about}");
+                    // What scrolls there has its legend above it, which does not.
+                    let legends = found.legends.iter().filter(|keys| !keys.is_empty()).count();
+                    assert_eq!(legends, if width <= 700 { with_legends } else { 0 }, "{about}");
+                }
+                for &(wide, high) in found.legends.iter().flatten() {
+                    assert!((20..width).contains(&wide) && high >= 15, "{about}");
                 }
                 for drawn in &found.drawings {
                     // Whole, or below 700 px by panels that need no scrolling.

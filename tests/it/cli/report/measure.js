@@ -36,12 +36,12 @@ addEventListener("load", () => {
   const view = frame.contentWindow;
   for (const details of page.querySelectorAll("details")) details.open = frame.dataset.open === "yes";
   const shows = (element) => element.checkVisibility();
-  const drawings = [...page.querySelectorAll("figure")].filter(shows).map((figure) =>
-    [...figure.querySelectorAll("svg")].filter(shows).map((svg) => {
+  const sizes = (figure, svgs) =>
+    [...figure.querySelectorAll(svgs)].filter(shows).map((svg) => {
       const box = svg.getBoundingClientRect();
       return [Math.round(box.width), Math.round(box.height)];
-    }),
-  );
+    });
+  const figures = [...page.querySelectorAll("figure")].filter(shows);
   const texts = [...page.querySelectorAll("body *:not(svg *)")].filter((element) =>
     shows(element) && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()),
   );
@@ -50,7 +50,8 @@ addEventListener("load", () => {
     inside: page.documentElement.scrollWidth,
     room: page.documentElement.clientWidth,
     loaded: view.performance.getEntriesByType("resource").length,
-    drawings,
+    drawings: figures.map((figure) => sizes(figure, ".drawing:not(.legend) svg")),
+    legends: figures.map((figure) => sizes(figure, ".legend svg")),
     texts: texts.length,
     faint: faint.map((element) => `${element.tagName} ${element.textContent.slice(0, 40)}`),
     blank: [...page.querySelectorAll("use")].filter((use) => shows(use) && use.getBBox().width < 10).length,
