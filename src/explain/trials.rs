@@ -21,6 +21,9 @@ const SCREENED: u32 = 3;
 const CHANCE: f64 = 0.3;
 /// The share of the latency that a change has to move in the first seed to be worth others.
 const SLIGHT: f64 = 0.005;
+/// What lowers the latency by more than this, as a share, gets all seeds: three cannot tell it from chance where seeds differ
+/// much.
+const GAIN: f64 = 0.1;
 /// The share of the latency by which a change that raises it in the first seed is no remedy.
 const HARM: f64 = 0.1;
 
@@ -173,13 +176,15 @@ fn given_up(own: &[Outcome], outcomes: &[Outcome], scale: Scale) -> Option<Given
     }
     let found = difference(own, outcomes, scale);
     let is_screened = outcomes.len() >= SCREENED as usize;
-    if is_screened && found.p_value >= CHANCE {
+    let change = found.relative.map(|relative| relative.change);
+    let may_help = change.is_some_and(|change| change < -GAIN);
+    if is_screened && found.p_value >= CHANCE && !may_help {
         return Some(GivenUp::NoDifference);
     }
     if scale.full {
         return None;
     }
-    let change = found.relative?.change;
+    let change = change?;
     if change > if is_screened { 0.0 } else { HARM } {
         return Some(GivenUp::SeemsWorse);
     }

@@ -368,6 +368,24 @@ fn what_makes_no_difference_is_given_up() {
 }
 
 #[test]
+fn what_may_help_much_gets_all_seeds() {
+    // Few requests, whose highest latency differs from seed to seed.
+    let few = [
+        ("cluster.replicas", "2"),
+        ("workload.num_requests", "10"),
+        ("workload.arrivals.rate_per_s", "200.0"),
+    ];
+    for seed in 0..8 {
+        let mut explain = Explain::new(with(&few).with_seed(seed).expect("a seed"));
+        explain.metric = Some(Metric::Ttft);
+        let ranking = explained(&explain).ranking.expect("changes were tried");
+        for one in ranking.changes.iter().filter(|one| one.seeds < ranking.seeds) {
+            assert!(one.difference_ms >= -0.1 * one.now_ms, "seed {seed}: {one:?}");
+        }
+    }
+}
+
+#[test]
 fn whether_seeds_change_requests_is_seen_in_the_requests() {
     let sampled = "{ type = 'uniform', min_tokens = 20, max_tokens = 160 }";
     let sampled =
