@@ -130,8 +130,7 @@ fn write_tables(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Re
     })?;
     if let Some(log) = &outcome.steps {
         let path = dir.reserve(&format!("{folder}steps.parquet"))?;
-        let steps = &log.steps;
-        parquet::write_parts(&path, steps.len(), |places| tables::steps_within(steps, places))?;
+        parquet::write_parts(&path, log.steps.len(), tables::steps_by_part(&log.steps))?;
     }
     Ok(())
 }

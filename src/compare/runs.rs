@@ -255,7 +255,8 @@ pub(super) fn check_asked(asked: &[String], contestants: &[Contestant]) -> Resul
 /// Refuses the name of a figure, beside those that there are.
 fn unknown(name: &str, known: &[&str]) -> LoadError {
     // `ttft` is a word of several figures, of which the first is the mean.
-    let has_it = |known: &&&str| known.split('_').any(|word| word == name.to_lowercase());
+    let word = name.to_lowercase();
+    let has_it = |known: &&&str| known.split('_').any(|one| one == word);
     let near = profiles::closest(name, known.iter().copied());
     let near = near.or_else(|| known.iter().find(has_it).copied());
     let what = format!("{name}: is not a figure that every run has");

@@ -79,10 +79,11 @@ pub fn requests_within(
         column("transfer_ms", parts(|b| b.transfer)),
     ];
     let early = |place| recorder.carried.early_of(RequestId::from_index(place));
-    // Of all requests, so that parts of them have the same columns.
-    if (0..recorder.requests.len()).any(|place| early(place).is_some()) {
-        let early = places().map(|place| early(place).map(SimDuration::as_millis_f64));
-        columns.push(column("transfer_early_ms", Cells::Numbers(early.collect())));
+    let early: Vec<Option<f64>> =
+        places().map(|place| early(place).map(SimDuration::as_millis_f64)).collect();
+    // All of a run have it or none, so that parts of them have the same columns.
+    if early.iter().any(Option::is_some) {
+        columns.push(column("transfer_early_ms", Cells::Numbers(early)));
     }
     if !classes.is_empty() {
         let class = || records.iter().map(|r| u32::from(r.class.0));
@@ -118,12 +119,20 @@ pub fn requests_within(
 
 /// A row per step, in the order of decision.
 pub fn steps(steps: &[StepRecord]) -> Vec<NamedCells> {
-    steps_within(steps, 0..steps.len())
+    steps_by_part(steps)(0..steps.len())
 }
 
-/// The same of some of the steps, with the same columns.
-pub fn steps_within(all: &[StepRecord], places: Range<usize>) -> Vec<NamedCells> {
-    let steps = &all[places];
+/// The same of some of the steps at a time, with the same columns.
+pub fn steps_by_part(all: &[StepRecord]) -> impl Fn(Range<usize>) -> Vec<NamedCells> {
+    let are_merged = all.iter().any(is_merged);
+    move |places| steps_within(&all[places], are_merged)
+}
+
+fn is_merged(step: &StepRecord) -> bool {
+    step.execution != Execution::Unmerged
+}
+
+fn steps_within(steps: &[StepRecord], are_merged: bool) -> Vec<NamedCells> {
     let counts = |of: fn(&StepRecord) -> u32| Cells::AllCounts(steps.iter().map(of).collect());
     let longs = |of: fn(&StepRecord) -> u64| Cells::AllLongs(steps.iter().map(of).collect());
     let mut columns = vec![
@@ -144,10 +153,9 @@ pub fn steps_within(all: &[StepRecord], places: Range<usize>) -> Vec<NamedCells>
         column("kv_blocks", counts(|s| s.load.kv_blocks)),
         column("kv_blocks_free", counts(|s| s.load.kv_blocks_free)),
     ];
-    let merged = |step: &StepRecord| step.execution != Execution::Unmerged;
-    if all.iter().any(merged) {
+    if are_merged {
         let adapter = |step: &StepRecord| step.execution.merged().map(|adapter| adapter.0);
-        columns.push(column("merged", Cells::AllBooleans(steps.iter().map(merged).collect())));
+        columns.push(column("merged", Cells::AllBooleans(steps.iter().map(is_merged).collect())));
         columns.push(column("merged_adapter", Cells::Counts(steps.iter().map(adapter).collect())));
     }
     columns

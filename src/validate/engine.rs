@@ -183,10 +183,7 @@ fn vllm(
         num_gpu_blocks: grouped_blocks(settings, model, gpu, tensor),
         disable_hybrid_kv_cache_manager: settings.disable_hybrid_kv_cache_manager.unwrap_or(false),
         max_num_batched_tokens: settings.max_num_batched_tokens,
-        // What a mode of performance doubles gives way to the tokens of a step.
-        max_num_seqs: settings
-            .max_num_seqs
-            .map(|seqs| seqs.min(settings.max_num_batched_tokens.unwrap_or(seqs))),
+        max_num_seqs: settings.max_num_seqs,
         max_model_len: settings.max_model_len,
         enable_chunked_prefill: settings.enable_chunked_prefill.unwrap_or(true),
         enable_prefix_caching: settings.enable_prefix_caching.unwrap_or(true),

@@ -27,6 +27,8 @@ pub(super) struct Settings {
     pub(super) max_model_len: Option<u32>,
     pub(super) max_num_seqs: Option<u32>,
     pub(super) max_num_batched_tokens: Option<u32>,
+    /// What the tokens and sequences of a step are where no flag says it, if not the usual.
+    default_limits: Option<(u32, u32)>,
     pub(super) enable_prefix_caching: Option<bool>,
     pub(super) enable_chunked_prefill: Option<bool>,
     pub(super) async_scheduling: Option<bool>,
@@ -234,6 +236,10 @@ impl Settings {
         settings.take_environment(command, record)?;
         settings.take_environment(record.engine.env.as_deref().unwrap_or_default(), record)?;
         settings.take_parallel(&record.parallel)?;
+        if let Some((tokens, seqs)) = settings.default_limits {
+            let tokens = *settings.max_num_batched_tokens.get_or_insert(tokens);
+            settings.max_num_seqs.get_or_insert(seqs.min(tokens));
+        }
         Ok(settings)
     }
 
@@ -326,14 +332,12 @@ impl Settings {
             _ if is_sglang && flag.starts_with("speculative") => {
                 self.drafts.get_or_insert_default().take_sglang(flag, value, unmodelled)?;
             }
-            // Twice the defaults where flags of their own do not say otherwise (0.33.0, `vllm/engine/arg_utils.py`). The third
-            // mode captures graphs of every size up to 32.
+            // Twice the defaults (0.33.0, `vllm/engine/arg_utils.py`). The third mode captures graphs of every size up to 32.
             "performance_mode" if !is_sglang => match shown(value).as_str() {
                 "balanced" => {}
                 "throughput" => {
                     let (tokens, seqs) = VllmConfig::default_batch_limits(gpu);
-                    self.max_num_batched_tokens.get_or_insert(2 * tokens);
-                    self.max_num_seqs.get_or_insert(2 * seqs);
+                    self.default_limits = Some((2 * tokens, 2 * seqs));
                 }
                 _ => return Err(unmodelled()),
             },

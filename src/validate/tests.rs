@@ -298,6 +298,13 @@ fn throughput_mode_doubles_what_flags_do_not_say() {
     ] {
         assert_eq!(limits(flags), Ok((Some(16_384), Some(64))));
     }
+    // Sequences give way to the tokens that a flag says, wherever it stands.
+    for flags in [
+        json!({"max-num-batched-tokens": 1024, "performance-mode": "throughput"}),
+        json!({"performance-mode": "throughput", "max-num-batched-tokens": 1024}),
+    ] {
+        assert_eq!(limits(flags), Ok((Some(1024), Some(1024))));
+    }
     assert_eq!(limits(json!({"performance-mode": "balanced"})), Ok((None, None)));
     let other = "unmodelled flag: performance-mode=interactivity".to_owned();
     assert_eq!(limits(json!({"performance-mode": "interactivity"})), Err(other));

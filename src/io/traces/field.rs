@@ -57,15 +57,6 @@ pub(super) fn stamp(unit: TimeUnit, column: &str, text: &[u8]) -> Result<i64, St
     })
 }
 
-/// Times are 64-bit nanoseconds.
-fn too_far(column: &str, got: &str) -> String {
-    format!("`{column}` must be a time within 9.2·10⁹ seconds of zero, got `{got}`")
-}
-
-fn no_stamp(unit: TimeUnit, column: &str, got: &str) -> String {
-    format!("`{column}` must be a finite number of {unit}, got `{got}`")
-}
-
 /// The same from a floating-point number, to the nearest nanosecond.
 pub(super) fn stamp_from_f64(unit: TimeUnit, column: &str, value: f64) -> Result<i64, String> {
     let scaled = unit.decimal_digits().map(|digits| value * 10_f64.powi(digits.cast_signed()));
@@ -74,6 +65,15 @@ pub(super) fn stamp_from_f64(unit: TimeUnit, column: &str, value: f64) -> Result
         let is_far = scaled.is_some() && value.is_finite();
         if is_far { too_far(column, &got) } else { no_stamp(unit, column, &got) }
     })
+}
+
+/// Times are 64-bit nanoseconds.
+fn too_far(column: &str, got: &str) -> String {
+    format!("`{column}` must be a time within 9.2·10⁹ seconds of zero, got `{got}`")
+}
+
+fn no_stamp(unit: TimeUnit, column: &str, got: &str) -> String {
+    format!("`{column}` must be a finite number of {unit}, got `{got}`")
 }
 
 /// `text × 10^digits` as an integer, the rest rounded half away from zero; `None` unless the text

@@ -275,7 +275,6 @@ impl Schedule for VllmV0 {
 
     fn rewind_clock(&mut self) {}
 
-    #[inline]
     fn displaces_in_vain(&self) -> bool {
         false
     }

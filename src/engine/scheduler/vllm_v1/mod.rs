@@ -336,7 +336,6 @@ impl Schedule for VllmV1 {
         self.waiting.head().map(|slot| self.sequences[slot as usize].life.id)
     }
 
-    #[inline]
     fn displaces_in_vain(&self) -> bool {
         self.livelock.is_found()
     }
